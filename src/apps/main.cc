@@ -1,0 +1,2 @@
+// quaver: one program, one subcommand per job.
+int main() { return 0; }

@@ -1,0 +1,62 @@
+// One row per vendor format: how a checkpoint says that a layer is quantized, and in which tensors.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/checkpoint.h"
+#include "formats/quant_weight.h"
+
+namespace quaver {
+
+// Integer weight schemes that a recipe may ask for; what `pack` and `config_json` need to know.
+struct Recipe {
+  int bits = 4;
+  int64_t group_size = 128;  // -1: one group per output row
+  bool sym = true;
+  std::vector<std::string> block_names;                          // "model.layers"
+  std::vector<std::pair<std::string, json>> layer_overrides;     // extra_config, by exact name
+  json tuning;                                                   // iters, lr, nsamples ...: kept for the record
+};
+
+struct NamedTensor {
+  std::string name;
+  TensorView tensor;
+};
+
+// The tensors that make one layer, under which scheme. Empty `tensors` means: this layer is plain.
+struct LayerPlan {
+  std::string layer;                 // "model.layers.0.self_attn.q_proj"
+  std::vector<std::string> tensors;  // full names, in the order `unpack` wants them
+  json scheme;                       // this layer's effective settings, as the format spells them
+};
+
+struct Format {
+  const char* name;  // "auto_round"
+  // True when this checkpoint is written in this format; from config and tensor names alone.
+  bool (*detect)(const Checkpoint&);
+  // Throws Error(kBadFile) naming file and tensor where config and tensors disagree.
+  LayerPlan (*plan)(const Checkpoint&, std::string_view layer);
+  // Throws Error(kBadFile) on wrong dtypes, shapes, scales or zero points.
+  QuantWeight (*unpack)(const LayerPlan&, const Checkpoint&);
+  // Null when read-only. Names carry the layer as prefix.
+  std::vector<NamedTensor> (*pack)(const QuantWeight&, std::string_view layer, const Recipe&);
+  // The value of "quantization_config". Null when read-only.
+  json (*config_json)(const Recipe&);
+};
+
+// All rows, in the order in which they are asked.
+std::span<const Format> all_formats();
+
+// The row that claims this checkpoint; null for a plain one. A "quantization_config" that no row claims is
+// Error(kUnsupported) naming its method.
+const Format* detect_format(const Checkpoint& checkpoint);
+
+// By name; null when unknown.
+const Format* find_format(std::string_view name);
+
+}  // namespace quaver

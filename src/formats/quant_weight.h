@@ -1,0 +1,71 @@
+// The one in-memory form of a quantized matrix: every vendor format unpacks to it, every kernel prepacks from it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "base/buffer.h"
+#include "numerics/element.h"
+
+namespace quaver {
+
+struct Extent2d {
+  int64_t rows = 0, cols = 0;
+  bool operator==(const Extent2d&) const = default;
+};
+
+// Scales of shape [ceil(out / group.rows), ceil(in / group.cols)], row-major. May be negative.
+struct Scales {
+  ScaleCodec codec = ScaleCodec::kF32;
+  Buffer data;
+  std::unique_ptr<Scales> super;  // second level, always a multiplier; null when there is none
+};
+
+// Integer zero points, one byte each, same shape as the scales: w = scale * (code - zero).
+struct IntegerZeros {
+  Buffer data;  // uint8
+};
+
+// Real minima in the scales' codec, same shape: w = scale * code - min.
+struct RealMins {
+  Scales mins;
+};
+
+// What the checkpoint asks of the layer's input.
+struct ActivationQuant {
+  enum class Mode { kNone, kStatic, kDynamic } mode = Mode::kNone;
+  Element element = Element::kInt8;
+  int64_t group = 0;  // elements of one row that share a scale; 0 = the whole tensor, -1 = the row
+  float static_scale = 1.0f;
+};
+
+struct QuantWeight {
+  Element element = Element::kInt4;
+  Extent2d shape;  // logical [out, in]
+  Extent2d group;  // {1, 128} grouped, {1, in} per channel, {128, 128} block, {out, in} per tensor
+  // Row-major [out, in]; each row starts on a byte and is a little-endian bit stream of `bits` per code, low bits
+  // first. Integer codes are unsigned.
+  Buffer codes;
+  Scales scale;
+  std::variant<std::monostate, IntegerZeros, RealMins> offset;  // monostate: symmetric about 2^(bits-1) for integers
+  std::vector<int32_t> permutation;  // input channel k uses group permutation[k] / group.cols; empty when identity
+  ActivationQuant activation;
+
+  int64_t num_group_rows() const { return (shape.rows + group.rows - 1) / group.rows; }
+  int64_t num_group_cols() const { return (shape.cols + group.cols - 1) / group.cols; }
+  int64_t row_bytes() const { return (shape.cols * element_info(element).bits + 7) / 8; }
+  // Bytes of codes, scales and offsets: what the weight costs in memory.
+  size_t size_bytes() const;
+};
+
+// Row-major float32 [out, in]; exact products code x scale in fp32, nothing rounded further.
+std::vector<float> dequantize(const QuantWeight& weight);
+
+// Bytes and extents agree, scales are finite, zero points fit the element. Throws Error(kBadFile) beginning with
+// `what`.
+void validate(const QuantWeight& weight, std::string_view what);
+
+}  // namespace quaver

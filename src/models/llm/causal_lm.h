@@ -1,0 +1,88 @@
+// A decoder-only language model as engines and quantizers see it: embed, blocks, logits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "nn/attention_context.h"
+#include "nn/linear.h"
+#include "nn/weight_source.h"
+
+namespace quaver::models {
+
+struct CausalLmInfo {
+  std::string family;  // for display only
+  int64_t num_layers = 0, hidden_size = 0, vocab_size = 0;
+  int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  bool tied_embeddings = false;
+  std::string blocks_prefix;  // "model.layers": block i's tensors are `blocks_prefix`.i.*
+};
+
+// What every block of one forward pass shares.
+struct StepContext {
+  at::Tensor positions;                   // int64 [tokens]
+  nn::AttentionContext* attention = nullptr;
+};
+
+class DecoderBlock {
+ public:
+  virtual ~DecoderBlock() = default;
+  // Rows of all sequences concatenated. Differentiable when a weight requires a gradient.
+  virtual at::Tensor forward(const at::Tensor& hidden,  // [tokens, hidden]
+                             const StepContext& step) const = 0;
+  // The layers a quantizer may touch, by checkpoint name relative to the block ("self_attn.q_proj"). Routers,
+  // norms and biases are not among them. Layers that inference fuses share a group number (q, k, v; gate, up).
+  struct NamedLinear {
+    std::string name;
+    nn::Linear* linear;
+    int fusion_group;
+  };
+  virtual std::vector<NamedLinear> linears() = 0;
+};
+
+class CausalLm {
+ public:
+  virtual ~CausalLm() = default;
+  virtual const CausalLmInfo& info() const = 0;
+  virtual at::Tensor embed(const at::Tensor& token_ids) const = 0;  // int64 [tokens] -> [tokens, hidden]
+  virtual at::Tensor logits(const at::Tensor& hidden) const = 0;    // [tokens, hidden] -> f32 [tokens, vocab]; final norm included
+  // Builds block i from the source; the caller owns it. For block-by-block work.
+  virtual std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
+
+  // Loads all blocks. Afterwards block(i) and forward work.
+  void load_blocks(nn::WeightSource& source);
+  DecoderBlock& block(int64_t index) { return *blocks_.at(static_cast<size_t>(index)); }
+  at::Tensor forward(const at::Tensor& token_ids, const StepContext& step) const;  // -> hidden before the final norm
+
+ private:
+  std::vector<std::unique_ptr<DecoderBlock>> blocks_;
+};
+
+// One row per family.
+struct CausalLmFamily {
+  const char* model_type;  // config.json's "model_type"
+  // Embedding, final norm and head from the source; no blocks. Throws Error(kBadFile) naming the config key.
+  std::unique_ptr<CausalLm> (*make_shell)(nn::WeightSource& source);
+};
+
+std::span<const CausalLmFamily> causal_lm_families();
+
+// Shell by the config's model_type; Error(kUnsupported) lists the known ones.
+std::unique_ptr<CausalLm> make_causal_lm_shell(nn::WeightSource& source);
+
+// Shell, all blocks, and source.finish("").
+std::unique_ptr<CausalLm> load_causal_lm(nn::WeightSource& source);
+
+// Opens a Hugging Face folder, or a .gguf presented under Hugging Face names with a synthesised config, sidecars
+// (generation_config.json, tokenizer_config.json) and dequantizable tensors.
+std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file);
+
+}  // namespace quaver::models

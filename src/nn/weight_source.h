@@ -1,0 +1,53 @@
+// Hands a model its weights by name and counts them: every tensor is used exactly once or the load stops.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "formats/format.h"
+#include "nn/linear.h"
+
+namespace quaver::nn {
+
+struct LoadOptions {
+  at::ScalarType compute_dtype = at::kFloat;  // of activations
+  at::Device device = at::kCPU;
+  bool keep_quantized = true;  // false: quantized layers become dense in compute_dtype
+};
+
+// Borrows the checkpoint. Not thread safe.
+class WeightSource {
+ public:
+  WeightSource(const Checkpoint& checkpoint, LoadOptions options);
+
+  const Checkpoint& checkpoint() const { return checkpoint_; }
+  const LoadOptions& options() const { return options_; }
+  const Format* format() const { return format_; }
+
+  bool has(std::string_view name) const;
+  // A plain tensor of exactly this shape, in compute_dtype on the device. Error(kBadFile) names file, tensor,
+  // expected and got.
+  at::Tensor tensor(std::string_view name, const std::vector<int64_t>& shape);
+  // `prefix`.weight (plain) or what the checkpoint's format says; `prefix`.bias when present.
+  Linear linear(std::string_view prefix, int64_t out, int64_t in);
+  // Marks tensors as accounted for without loading them (a tied head's second copy).
+  void ignore(std::string_view name);
+  // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took.
+  void finish(std::string_view prefix) const;
+
+ private:
+  TensorView take(std::string_view name);
+  const Checkpoint& checkpoint_;
+  LoadOptions options_;
+  const Format* format_;
+  std::set<std::string, std::less<>> used_;
+};
+
+}  // namespace quaver::nn

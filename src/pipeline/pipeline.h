@@ -1,0 +1,58 @@
+// What a server or a command sees of a loaded model: requests go in, events come out.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "llm/request.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace quaver::pipeline {
+
+// Facts about the loaded model; fixed after start.
+struct ModelCard {
+  std::string path;
+  std::vector<std::string> capabilities;  // "chat", "completions"
+  json quantization;                      // format name per component
+  int64_t max_model_len = 0;
+  json generation_defaults;               // the checkpoint's generation_config.json, {} when absent
+  std::string bos_token, eos_token;       // as text, "" when the model has none
+  bool reasoning = false;                 // the template can open a thinking section
+};
+
+// Gauges and counters since start, for /metrics.
+struct Stats {
+  int64_t running = 0, waiting = 0;
+  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0, finished_error = 0;
+  int64_t prompt_tokens = 0, generation_tokens = 0, cached_prompt_tokens = 0;
+  int64_t preemptions = 0, non_finite = 0;
+  double kv_cache_usage = 0;  // share of blocks in use by live requests, 0 ... 1
+  std::vector<double> time_to_first_token_s, inter_token_s, e2e_s;  // observations since the last call
+};
+
+// Thread safe. One engine thread owns the model; these calls only queue.
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual const ModelCard& card() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  virtual const ChatTemplate* chat_template() const = 0;  // null when the checkpoint has none
+
+  // Checks the request completely and queues it, or throws Error(kInvalidInput) (field named), or
+  // Error(kUnavailable) when the queue is full or the pipeline is draining.
+  virtual void submit(llm::Request request, llm::EventSink sink) = 0;
+  // The request ends within one step with FinishReason::kAbort; unknown ids are ignored.
+  virtual void abort(const std::string& request_id) = 0;
+
+  virtual Stats stats() = 0;
+  virtual bool healthy() const = 0;
+  // Stops taking requests; returns when the live ones have ended or `deadline_s` has passed (the rest is aborted).
+  virtual void drain(double deadline_s) = 0;
+};
+
+}  // namespace quaver::pipeline

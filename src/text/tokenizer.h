@@ -1,0 +1,56 @@
+// Text to token ids and back, for every tokenizer kind that checkpoints carry.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace quaver {
+
+// The vocabulary that a GGUF carries in its metadata; filled by whoever reads the file.
+struct GgufVocabulary {
+  std::string model;                 // "gpt2", "llama", "bert", "t5"
+  std::string pre;                   // pre-tokenizer name, "smollm"; may be empty
+  std::vector<std::string> tokens;
+  std::vector<float> scores;         // may be empty
+  std::vector<int32_t> types;        // 1 normal 2 unknown 3 control 4 user-defined 5 unused 6 byte; may be empty
+  std::vector<std::string> merges;   // "a b"; may be empty
+  std::optional<int32_t> bos, eos, unk, pad;
+  bool add_bos = false, add_eos = false, add_space_prefix = true;
+};
+
+// Immutable and thread safe.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Any bytes; broken UTF-8 is replaced as the reference implementation does. With `add_special_tokens` the
+  // post-processor's BOS, EOS and the like are added. Special tokens written in the text are recognised when
+  // `parse_special`, else they are plain text.
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special_tokens, bool parse_special = true) const = 0;
+
+  // The inverse, as `tokenizers`' decode. Ids outside the vocabulary are Error(kInvalidInput).
+  virtual std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
+
+  // The spelling in the vocabulary ("Ġthe", "<0x0A>").
+  virtual std::string_view token_text(int32_t id) const = 0;
+  virtual std::optional<int32_t> token_id(std::string_view token) const = 0;
+  virtual bool is_special(int32_t id) const = 0;
+  virtual int32_t vocab_size() const = 0;  // added tokens included
+
+  // A tokenizer.json document that gives this same tokenizer; for export.
+  virtual std::string to_tokenizer_json() const = 0;
+};
+
+// tokenizer.json. Throws Error(kBadFile) beginning with `what` on anything unknown or inconsistent.
+std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view document, std::string_view what);
+// A SentencePiece model (tokenizer.model).
+std::unique_ptr<Tokenizer> tokenizer_from_sentencepiece(std::span<const std::byte> model, std::string_view what);
+std::unique_ptr<Tokenizer> tokenizer_from_gguf(const GgufVocabulary& vocabulary, std::string_view what);
+
+}  // namespace quaver
