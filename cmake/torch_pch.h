@@ -1,4 +1,5 @@
-// Precompiled for the targets that use torch: the headers that nearly every such file needs and that are slow to parse.
+// Precompiled for the targets that use torch: the headers that nearly every such file needs and that are slow
+// to parse.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -23,8 +23,8 @@ class Buffer {
   // 64-byte aligned and uninitialised; `writable` is valid while the returned buffer lives.
   static Buffer allocate(size_t size_bytes, std::byte*& writable) {
     std::shared_ptr<std::byte> memory(
-        static_cast<std::byte*>(::operator new(size_bytes + 1, std::align_val_t{64})),
-        [](std::byte* p) { ::operator delete(p, std::align_val_t{64}); });
+        static_cast<std::byte*>(::operator new (size_bytes + 1, std::align_val_t{64})),
+        [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
     writable = memory.get();
     return Buffer({memory.get(), size_bytes}, memory);
   }
@@ -37,7 +37,9 @@ class Buffer {
     return buffer;
   }
   template <class T>
-  static Buffer copy_of(const std::vector<T>& values) { return copy_of(std::span<const T>(values)); }
+  static Buffer copy_of(const std::vector<T>& values) {
+    return copy_of(std::span<const T>(values));
+  }
 
   std::span<const std::byte> bytes() const { return bytes_; }
   size_t size_bytes() const { return bytes_.size(); }

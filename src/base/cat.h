@@ -1,8 +1,8 @@
 // Joins values into one string; keeps fmt and iostreams out of the other headers.
 #pragma once
 
-#include <concepts>
 #include <charconv>
+#include <concepts>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,9 +22,8 @@ void append(std::string& out, T c) {
   out.push_back(c);
 }
 template <class T>
-  requires((std::integral<T> || std::floating_point<T>) && !std::same_as<T, char> &&
-           !std::same_as<T, bool>)
-void append(std::string& out, T value) {
+requires((std::integral<T> || std::floating_point<T>)&&!std::same_as<T, char> &&
+         !std::same_as<T, bool>) void append(std::string& out, T value) {
   char buffer[64];
   auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
   out.append(buffer, result.ptr);

@@ -1,4 +1,5 @@
-// JSON as the rest of Quaver uses it: one alias, one strict parser with limits, typed access that names the key.
+// JSON as the rest of Quaver uses it: one alias, one strict parser with limits, typed access that names the
+// key.
 #pragma once
 
 #include <cstddef>

@@ -20,8 +20,8 @@ spdlog::level::level_enum to_spdlog(LogLevel level) { return kLevels[static_cast
 
 spdlog::logger& logger() {
   static const std::shared_ptr<spdlog::logger> instance = [] {
-    auto created = std::make_shared<spdlog::logger>(
-        "quaver", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    auto created =
+        std::make_shared<spdlog::logger>("quaver", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
     created->set_pattern("%H:%M:%S %^%l%$ %v");
     std::string wanted = env_string("QUAVER_LOG_LEVEL").value_or("info");
     created->set_level(spdlog::level::from_str(wanted));

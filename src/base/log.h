@@ -14,12 +14,20 @@ void set_log_level(LogLevel level);
 void log_line(LogLevel level, std::string_view line);
 
 template <class... Args>
-void log_debug(const Args&... args) { log_line(LogLevel::kDebug, cat(args...)); }
+void log_debug(const Args&... args) {
+  log_line(LogLevel::kDebug, cat(args...));
+}
 template <class... Args>
-void log_info(const Args&... args) { log_line(LogLevel::kInfo, cat(args...)); }
+void log_info(const Args&... args) {
+  log_line(LogLevel::kInfo, cat(args...));
+}
 template <class... Args>
-void log_warning(const Args&... args) { log_line(LogLevel::kWarning, cat(args...)); }
+void log_warning(const Args&... args) {
+  log_line(LogLevel::kWarning, cat(args...));
+}
 template <class... Args>
-void log_error(const Args&... args) { log_line(LogLevel::kError, cat(args...)); }
+void log_error(const Args&... args) {
+  log_line(LogLevel::kError, cat(args...));
+}
 
 }  // namespace quaver

@@ -58,13 +58,14 @@ MappedFile::~MappedFile() {
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes) {
   Descriptor file(path);
   size_t size = regular_file_size(file, path);
-  require(size <= max_bytes, ErrorKind::kBadFile, path.string(), ": is ", size,
-          " bytes long, more than the ", max_bytes, " allowed");
+  require(size <= max_bytes, ErrorKind::kBadFile, path.string(), ": is ", size, " bytes long, more than the ",
+          max_bytes, " allowed");
   std::string text(size, '\0');
   size_t done = 0;
   while (done < size) {
     ssize_t got = ::read(file.get(), text.data() + done, size - done);
-    require(got > 0, ErrorKind::kBadFile, path.string(), ": reading stopped after ", done, " of ", size, " bytes");
+    require(got > 0, ErrorKind::kBadFile, path.string(), ": reading stopped after ", done, " of ", size,
+            " bytes");
     done += static_cast<size_t>(got);
   }
   return text;

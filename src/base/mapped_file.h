@@ -30,8 +30,8 @@ class MappedFile {
   std::filesystem::path path_;
 };
 
-// Reads a whole regular file. Throws Error(kNotFound) when it can't be opened, kBadFile when it is longer than
-// `max_bytes`.
+// Reads a whole regular file. Throws Error(kNotFound) when it can't be opened, kBadFile when it is longer
+// than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, size_t max_bytes);
 
 // Writes beside the target and renames, so that a reader sees the old file or the whole new one.

@@ -29,14 +29,16 @@ class TerminalProgress : public ProgressSink {
 
   void update(int64_t done, int64_t total, std::string_view note) override {
     auto now = Clock::now();
-    if (done < total && now - last_ < (tty_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10))) return;
+    if (done < total && now - last_ < (tty_ ? std::chrono::milliseconds(100) : std::chrono::seconds(10)))
+      return;
     last_ = now;
     double share = total > 0 ? static_cast<double>(done) / static_cast<double>(total) : 0.0;
     double spent = std::chrono::duration<double>(now - start_).count();
     std::string left = share > 0 ? clock_text(spent / share - spent) : "--:--";
     std::string bar(20, '.');
     std::fill_n(bar.begin(), std::min<size_t>(20, static_cast<size_t>(share * 20)), '#');
-    write(cat(label_, " [", bar, "] ", done, "/", total, "  ", clock_text(spent), " spent, ", left, " left  ", note));
+    write(cat(label_, " [", bar, "] ", done, "/", total, "  ", clock_text(spent), " spent, ", left, " left  ",
+              note));
   }
 
   void finish(std::string_view note) override {

@@ -7,9 +7,9 @@
 
 namespace quaver {
 
-// A fixed set of threads; the caller of parallel_for works too. One parallel_for runs at a time per pool (others
-// wait their turn), and a nested call runs inline. Workers spin briefly before they sleep, since decode steps
-// issue hundreds of short loops.
+// A fixed set of threads; the caller of parallel_for works too. One parallel_for runs at a time per pool
+// (others wait their turn), and a nested call runs inline. Workers spin briefly before they sleep, since
+// decode steps issue hundreds of short loops.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);  // the caller counts as one

@@ -1,4 +1,5 @@
-// A set of named tensors and a config, however it lies on disk: the view of a model's files that loaders take.
+// A set of named tensors and a config, however it lies on disk: the view of a model's files that loaders
+// take.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ struct TensorInfo {
   uint64_t size_bytes = 0;
 };
 
-// Immutable once opened and safe to read from many threads. Everything about sizes and offsets has been checked
-// against the files when it was opened; reading can't run past them.
+// Immutable once opened and safe to read from many threads. Everything about sizes and offsets has been
+// checked against the files when it was opened; reading can't run past them.
 class Checkpoint {
  public:
   virtual ~Checkpoint() = default;

@@ -18,9 +18,9 @@ struct Recipe {
   int bits = 4;
   int64_t group_size = 128;  // -1: one group per output row
   bool sym = true;
-  std::vector<std::string> block_names;                          // "model.layers"
-  std::vector<std::pair<std::string, json>> layer_overrides;     // extra_config, by exact name
-  json tuning;                                                   // iters, lr, nsamples ...: kept for the record
+  std::vector<std::string> block_names;                       // "model.layers"
+  std::vector<std::pair<std::string, json>> layer_overrides;  // extra_config, by exact name
+  json tuning;                                                // iters, lr, nsamples ...: kept for the record
 };
 
 struct NamedTensor {

@@ -1,4 +1,5 @@
-// The one in-memory form of a quantized matrix: every vendor format unpacks to it, every kernel prepacks from it.
+// The one in-memory form of a quantized matrix: every vendor format unpacks to it, every kernel prepacks from
+// it.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +47,14 @@ struct QuantWeight {
   Element element = Element::kInt4;
   Extent2d shape;  // logical [out, in]
   Extent2d group;  // {1, 128} grouped, {1, in} per channel, {128, 128} block, {out, in} per tensor
-  // Row-major [out, in]; each row starts on a byte and is a little-endian bit stream of `bits` per code, low bits
-  // first. Integer codes are unsigned.
+  // Row-major [out, in]; each row starts on a byte and is a little-endian bit stream of `bits` per code, low
+  // bits first. Integer codes are unsigned.
   Buffer codes;
   Scales scale;
-  std::variant<std::monostate, IntegerZeros, RealMins> offset;  // monostate: symmetric about 2^(bits-1) for integers
-  std::vector<int32_t> permutation;  // input channel k uses group permutation[k] / group.cols; empty when identity
+  std::variant<std::monostate, IntegerZeros, RealMins>
+      offset;  // monostate: symmetric about 2^(bits-1) for integers
+  std::vector<int32_t>
+      permutation;  // input channel k uses group permutation[k] / group.cols; empty when identity
   ActivationQuant activation;
 
   int64_t num_group_rows() const { return (shape.rows + group.rows - 1) / group.rows; }
@@ -64,8 +67,8 @@ struct QuantWeight {
 // Row-major float32 [out, in]; exact products code x scale in fp32, nothing rounded further.
 std::vector<float> dequantize(const QuantWeight& weight);
 
-// Bytes and extents agree, scales are finite, zero points fit the element. Throws Error(kBadFile) beginning with
-// `what`.
+// Bytes and extents agree, scales are finite, zero points fit the element. Throws Error(kBadFile) beginning
+// with `what`.
 void validate(const QuantWeight& weight, std::string_view what);
 
 }  // namespace quaver

@@ -1,4 +1,5 @@
-// What a text request asks for and what comes back: the only types that cross between the engine and the rest.
+// What a text request asks for and what comes back: the only types that cross between the engine and the
+// rest.
 #pragma once
 
 #include <cstdint>
@@ -62,15 +63,15 @@ struct Usage {
 // One step's news of one request. The last event of a request has `finish` != kNone; nothing follows it.
 struct Event {
   std::string request_id;
-  std::vector<int32_t> tokens;            // new token ids
-  std::string text;                       // new text, whole characters only, stop strings already cut
-  std::vector<PositionLogprobs> logprobs; // one per new token, when asked for
+  std::vector<int32_t> tokens;                    // new token ids
+  std::string text;                               // new text, whole characters only, stop strings already cut
+  std::vector<PositionLogprobs> logprobs;         // one per new token, when asked for
   std::vector<PositionLogprobs> prompt_logprobs;  // in the first event, when asked for; [0] is empty
   FinishReason finish = FinishReason::kNone;
-  std::string stop_text;                  // the stop string that matched
-  std::optional<int32_t> stop_token;      // the stop token that matched, when it was not the model's own EOS
+  std::string stop_text;              // the stop string that matched
+  std::optional<int32_t> stop_token;  // the stop token that matched, when it was not the model's own EOS
   Usage usage;
-  std::optional<Error> error;             // with finish kError
+  std::optional<Error> error;  // with finish kError
 };
 
 // Called on the engine's thread; must return fast and not throw.

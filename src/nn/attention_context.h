@@ -10,19 +10,19 @@ namespace quaver::nn {
 
 struct AttentionParams {
   float scale = 1.0f;
-  int64_t window = 0;     // a query sees this many newest positions, itself included; 0 = all
-  float softcap = 0.0f;   // 0 = none
+  int64_t window = 0;    // a query sees this many newest positions, itself included; 0 = all
+  float softcap = 0.0f;  // 0 = none
 };
 
-// One per forward pass. Models call attend once per layer and know nothing of caches. Rows of all sequences are
-// concatenated; causal within each sequence.
+// One per forward pass. Models call attend once per layer and know nothing of caches. Rows of all sequences
+// are concatenated; causal within each sequence.
 class AttentionContext {
  public:
   virtual ~AttentionContext() = default;
   virtual at::Tensor attend(int64_t layer,
-                            const at::Tensor& q,  // [tokens, heads, head_dim]
-                            const at::Tensor& k,  // [tokens, kv_heads, head_dim]
-                            const at::Tensor& v,  // [tokens, kv_heads, head_dim]
+                            const at::Tensor& q,                 // [tokens, heads, head_dim]
+                            const at::Tensor& k,                 // [tokens, kv_heads, head_dim]
+                            const at::Tensor& v,                 // [tokens, kv_heads, head_dim]
                             const AttentionParams& params) = 0;  // -> [tokens, heads, head_dim]
 };
 

@@ -12,8 +12,8 @@
 namespace quaver::nn {
 
 // Two bodies: an ATen expression over the dense weight (differentiable; the reference), and a kernel from the
-// table, taken on the CPU when no gradient is asked for. Movable, not copyable. forward is const and thread safe
-// as long as no set_* runs.
+// table, taken on the CPU when no gradient is asked for. Movable, not copyable. forward is const and thread
+// safe as long as no set_* runs.
 class Linear {
  public:
   Linear();

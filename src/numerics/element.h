@@ -7,9 +7,25 @@
 
 namespace quaver {
 
-// What the bits of one stored code mean. Integer codes are unsigned in memory (0 ... 2^bits-1); the zero point
-// makes them signed.
-enum class Element : uint8_t { kInt2, kInt3, kInt4, kInt5, kInt6, kInt7, kInt8, kE4M3FN, kE4M3FNUZ, kE5M2, kE2M1, kE2M3, kE3M2, kNF4, kIQ4NL };
+// What the bits of one stored code mean. Integer codes are unsigned in memory (0 ... 2^bits-1); the zero
+// point makes them signed.
+enum class Element : uint8_t {
+  kInt2,
+  kInt3,
+  kInt4,
+  kInt5,
+  kInt6,
+  kInt7,
+  kInt8,
+  kE4M3FN,
+  kE4M3FNUZ,
+  kE5M2,
+  kE2M1,
+  kE2M3,
+  kE3M2,
+  kNF4,
+  kIQ4NL
+};
 
 // How a scale is stored.
 enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4 };
@@ -22,13 +38,13 @@ struct ElementInfo {
 };
 
 inline constexpr std::array kElements = {
-    ElementInfo{Element::kInt2, "int2", 2, true},        ElementInfo{Element::kInt3, "int3", 3, true},
-    ElementInfo{Element::kInt4, "int4", 4, true},        ElementInfo{Element::kInt5, "int5", 5, true},
-    ElementInfo{Element::kInt6, "int6", 6, true},        ElementInfo{Element::kInt7, "int7", 7, true},
-    ElementInfo{Element::kInt8, "int8", 8, true},        ElementInfo{Element::kE4M3FN, "e4m3fn", 8, false},
+    ElementInfo{Element::kInt2, "int2", 2, true},          ElementInfo{Element::kInt3, "int3", 3, true},
+    ElementInfo{Element::kInt4, "int4", 4, true},          ElementInfo{Element::kInt5, "int5", 5, true},
+    ElementInfo{Element::kInt6, "int6", 6, true},          ElementInfo{Element::kInt7, "int7", 7, true},
+    ElementInfo{Element::kInt8, "int8", 8, true},          ElementInfo{Element::kE4M3FN, "e4m3fn", 8, false},
     ElementInfo{Element::kE4M3FNUZ, "e4m3fnuz", 8, false}, ElementInfo{Element::kE5M2, "e5m2", 8, false},
-    ElementInfo{Element::kE2M1, "e2m1", 4, false},       ElementInfo{Element::kE2M3, "e2m3", 6, false},
-    ElementInfo{Element::kE3M2, "e3m2", 6, false},       ElementInfo{Element::kNF4, "nf4", 4, false},
+    ElementInfo{Element::kE2M1, "e2m1", 4, false},         ElementInfo{Element::kE2M3, "e2m3", 6, false},
+    ElementInfo{Element::kE3M2, "e3m2", 6, false},         ElementInfo{Element::kNF4, "nf4", 4, false},
     ElementInfo{Element::kIQ4NL, "iq4_nl", 4, false},
 };
 

@@ -6,7 +6,9 @@
 
 namespace quaver {
 
-constexpr float bf16_to_float(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
+constexpr float bf16_to_float(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
 
 constexpr uint16_t float_to_bf16(float value) {
   uint32_t bits = std::bit_cast<uint32_t>(value);

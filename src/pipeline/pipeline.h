@@ -20,9 +20,9 @@ struct ModelCard {
   std::vector<std::string> capabilities;  // "chat", "completions"
   json quantization;                      // format name per component
   int64_t max_model_len = 0;
-  json generation_defaults;               // the checkpoint's generation_config.json, {} when absent
-  std::string bos_token, eos_token;       // as text, "" when the model has none
-  bool reasoning = false;                 // the template can open a thinking section
+  json generation_defaults;          // the checkpoint's generation_config.json, {} when absent
+  std::string bos_token, eos_token;  // as text, "" when the model has none
+  bool reasoning = false;            // the template can open a thinking section
 };
 
 // Gauges and counters since start, for /metrics.
@@ -51,7 +51,8 @@ class Pipeline {
 
   virtual Stats stats() = 0;
   virtual bool healthy() const = 0;
-  // Stops taking requests; returns when the live ones have ended or `deadline_s` has passed (the rest is aborted).
+  // Stops taking requests; returns when the live ones have ended or `deadline_s` has passed (the rest is
+  // aborted).
   virtual void drain(double deadline_s) = 0;
 };
 

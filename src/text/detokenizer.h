@@ -20,7 +20,7 @@ class Detokenizer {
  private:
   const Tokenizer& tokenizer_;
   bool skip_special_tokens_;
-  std::vector<int32_t> ids_;   // from the start of the current window
+  std::vector<int32_t> ids_;              // from the start of the current window
   size_t prefix_end_ = 0, read_end_ = 0;  // ids whose text is context, ids whose text was returned
 };
 

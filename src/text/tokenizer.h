@@ -14,12 +14,12 @@ namespace quaver {
 
 // The vocabulary that a GGUF carries in its metadata; filled by whoever reads the file.
 struct GgufVocabulary {
-  std::string model;                 // "gpt2", "llama", "bert", "t5"
-  std::string pre;                   // pre-tokenizer name, "smollm"; may be empty
+  std::string model;  // "gpt2", "llama", "bert", "t5"
+  std::string pre;    // pre-tokenizer name, "smollm"; may be empty
   std::vector<std::string> tokens;
-  std::vector<float> scores;         // may be empty
-  std::vector<int32_t> types;        // 1 normal 2 unknown 3 control 4 user-defined 5 unused 6 byte; may be empty
-  std::vector<std::string> merges;   // "a b"; may be empty
+  std::vector<float> scores;   // may be empty
+  std::vector<int32_t> types;  // 1 normal 2 unknown 3 control 4 user-defined 5 unused 6 byte; may be empty
+  std::vector<std::string> merges;  // "a b"; may be empty
   std::optional<int32_t> bos, eos, unk, pad;
   bool add_bos = false, add_eos = false, add_space_prefix = true;
 };
@@ -32,7 +32,8 @@ class Tokenizer {
   // Any bytes; broken UTF-8 is replaced as the reference implementation does. With `add_special_tokens` the
   // post-processor's BOS, EOS and the like are added. Special tokens written in the text are recognised when
   // `parse_special`, else they are plain text.
-  virtual std::vector<int32_t> encode(std::string_view text, bool add_special_tokens, bool parse_special = true) const = 0;
+  virtual std::vector<int32_t> encode(std::string_view text, bool add_special_tokens,
+                                      bool parse_special = true) const = 0;
 
   // The inverse, as `tokenizers`' decode. Ids outside the vocabulary are Error(kInvalidInput).
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
@@ -50,7 +51,8 @@ class Tokenizer {
 // tokenizer.json. Throws Error(kBadFile) beginning with `what` on anything unknown or inconsistent.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view document, std::string_view what);
 // A SentencePiece model (tokenizer.model).
-std::unique_ptr<Tokenizer> tokenizer_from_sentencepiece(std::span<const std::byte> model, std::string_view what);
+std::unique_ptr<Tokenizer> tokenizer_from_sentencepiece(std::span<const std::byte> model,
+                                                        std::string_view what);
 std::unique_ptr<Tokenizer> tokenizer_from_gguf(const GgufVocabulary& vocabulary, std::string_view what);
 
 }  // namespace quaver

@@ -22,7 +22,8 @@ TEST(Json, RefusesDeepNestingWithoutRecursion) {
 }
 
 TEST(Json, RefusesKeysThatStandTwice) {
-  EXPECT_EQ(error_of("{\"a\": 1, \"b\": {\"a\": 2}, \"a\": 3}"), "file.json: key 'a' stands twice in one object");
+  EXPECT_EQ(error_of("{\"a\": 1, \"b\": {\"a\": 2}, \"a\": 3}"),
+            "file.json: key 'a' stands twice in one object");
 }
 
 TEST(Json, RefusesWhatIsTooLong) {
@@ -42,7 +43,8 @@ TEST(Json, WrongTypeNamesTheKey) {
     FAIL() << "no error";
   } catch (const Error& e) {
     EXPECT_EQ(e.field(), "hidden_size");
-    EXPECT_NE(std::string(e.what()).find("config.json: key 'hidden_size' has the wrong type"), std::string::npos);
+    EXPECT_NE(std::string(e.what()).find("config.json: key 'hidden_size' has the wrong type"),
+              std::string::npos);
   }
 }
 

@@ -16,13 +16,13 @@ namespace quaver::kernels {
 
 // What is to be multiplied, without saying who wrote it. Activations and results are float32 rows.
 struct LinearProblem {
-  int64_t n = 0, k = 0;               // W is [n, k]
+  int64_t n = 0, k = 0;  // W is [n, k]
   bool quantized = false;
-  DType plain = DType::kF32;          // of the weight when not quantized: f32, bf16 or f16
-  Element element = Element::kInt4;   // of the codes when quantized
-  int64_t group = 0;                  // input channels that share a scale; k for per channel
-  bool has_zeros = false;             // integer zero points per group; else symmetric about 2^(bits-1)
-  bool has_permutation = false;       // activation order
+  DType plain = DType::kF32;         // of the weight when not quantized: f32, bf16 or f16
+  Element element = Element::kInt4;  // of the codes when quantized
+  int64_t group = 0;                 // input channels that share a scale; k for per channel
+  bool has_zeros = false;            // integer zero points per group; else symmetric about 2^(bits-1)
+  bool has_permutation = false;      // activation order
 };
 
 // Borrowed bytes of one weight, in the canonical layout of quant_weight.h. Scales are already float32
@@ -45,10 +45,10 @@ class Prepacked {
 struct LinearArgs {
   const float* x = nullptr;  // [m, k], rows x_stride apart
   int64_t x_stride = 0;
-  float* y = nullptr;        // [m, n], rows y_stride apart
+  float* y = nullptr;  // [m, n], rows y_stride apart
   int64_t y_stride = 0;
   int64_t m = 0;
-  const float* bias = nullptr;   // [n] or null
+  const float* bias = nullptr;  // [n] or null
   std::byte* workspace = nullptr;
   ThreadPool* pool = nullptr;
 };
@@ -65,7 +65,8 @@ struct LinearKernel {
 // Best first, the scalar reference last.
 std::span<const LinearKernel> linear_kernels();
 
-// The first row that supports the problem; `QUAVER_KERNEL` forces one by name (Error(kUnsupported) when it can't).
+// The first row that supports the problem; `QUAVER_KERNEL` forces one by name (Error(kUnsupported) when it
+// can't).
 const LinearKernel& choose_linear_kernel(const LinearProblem& problem);
 
 }  // namespace quaver::kernels

@@ -28,7 +28,7 @@ struct CausalLmInfo {
 
 // What every block of one forward pass shares.
 struct StepContext {
-  at::Tensor positions;                   // int64 [tokens]
+  at::Tensor positions;  // int64 [tokens]
   nn::AttentionContext* attention = nullptr;
 };
 
@@ -39,7 +39,8 @@ class DecoderBlock {
   virtual at::Tensor forward(const at::Tensor& hidden,  // [tokens, hidden]
                              const StepContext& step) const = 0;
   // The layers a quantizer may touch, by checkpoint name relative to the block ("self_attn.q_proj"). Routers,
-  // norms and biases are not among them. Layers that inference fuses share a group number (q, k, v; gate, up).
+  // norms and biases are not among them. Layers that inference fuses share a group number (q, k, v; gate,
+  // up).
   struct NamedLinear {
     std::string name;
     nn::Linear* linear;
@@ -53,14 +54,16 @@ class CausalLm {
   virtual ~CausalLm() = default;
   virtual const CausalLmInfo& info() const = 0;
   virtual at::Tensor embed(const at::Tensor& token_ids) const = 0;  // int64 [tokens] -> [tokens, hidden]
-  virtual at::Tensor logits(const at::Tensor& hidden) const = 0;    // [tokens, hidden] -> f32 [tokens, vocab]; final norm included
+  virtual at::Tensor logits(
+      const at::Tensor& hidden) const = 0;  // [tokens, hidden] -> f32 [tokens, vocab]; final norm included
   // Builds block i from the source; the caller owns it. For block-by-block work.
   virtual std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
 
   // Loads all blocks. Afterwards block(i) and forward work.
   void load_blocks(nn::WeightSource& source);
   DecoderBlock& block(int64_t index) { return *blocks_.at(static_cast<size_t>(index)); }
-  at::Tensor forward(const at::Tensor& token_ids, const StepContext& step) const;  // -> hidden before the final norm
+  at::Tensor forward(const at::Tensor& token_ids,
+                     const StepContext& step) const;  // -> hidden before the final norm
 
  private:
   std::vector<std::unique_ptr<DecoderBlock>> blocks_;
@@ -81,8 +84,8 @@ std::unique_ptr<CausalLm> make_causal_lm_shell(nn::WeightSource& source);
 // Shell, all blocks, and source.finish("").
 std::unique_ptr<CausalLm> load_causal_lm(nn::WeightSource& source);
 
-// Opens a Hugging Face folder, or a .gguf presented under Hugging Face names with a synthesised config, sidecars
-// (generation_config.json, tokenizer_config.json) and dequantizable tensors.
+// Opens a Hugging Face folder, or a .gguf presented under Hugging Face names with a synthesised config,
+// sidecars (generation_config.json, tokenizer_config.json) and dequantizable tensors.
 std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file);
 
 }  // namespace quaver::models
