@@ -12,4 +12,12 @@ const TensorInfo* Checkpoint::find(std::string_view name) const {
   return it != all.end() && it->name == name ? &*it : nullptr;
 }
 
+std::shared_ptr<const void> Checkpoint::memo(std::string_view key,
+                                             const std::function<std::shared_ptr<const void>()>& make) const {
+  std::lock_guard lock(memo_mutex_);
+  auto it = memos_.find(key);
+  if (it == memos_.end()) it = memos_.emplace(key, make()).first;
+  return it->second;
+}
+
 }  // namespace quaver

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +59,15 @@ class Checkpoint {
 
   // The file that holds this tensor, for messages.
   virtual std::string file_of(std::string_view name) const = 0;
+
+  // Keeps what a reader derived from the config under `key`, so that it is derived once and freed with the
+  // checkpoint. Thread safe; `make` runs under a lock and must not call memo.
+  std::shared_ptr<const void> memo(std::string_view key,
+                                   const std::function<std::shared_ptr<const void>()>& make) const;
+
+ private:
+  mutable std::mutex memo_mutex_;
+  mutable std::map<std::string, std::shared_ptr<const void>, std::less<>> memos_;
 };
 
 // Opens a Hugging Face folder (config.json and safetensors, sharded or not) by path.

@@ -10,7 +10,8 @@
 namespace quaver {
 
 // Plain types hold one element in `block_bytes`; block types (the q*, iq* and mxfp4_block families of GGUF)
-// hold `block_elements` of them. Persistent order is not promised: files carry names or their own ids.
+// and the sub-byte floats hold `block_elements` of them. Persistent order is not promised: files carry names
+// or their own ids.
 enum class DType : uint8_t {
   kBool,
   kU8,
@@ -42,6 +43,12 @@ enum class DType : uint8_t {
   kIQ4_NL,
   kIQ4_XS,
   kMXFP4,
+  kF8E4M3FNUZ,
+  kF8E5M2FNUZ,
+  kC64,
+  kF4,
+  kF6E2M3,
+  kF6E3M2,
 };
 
 struct DTypeInfo {
@@ -83,7 +90,21 @@ inline constexpr std::array kDTypes = {
     DTypeInfo{DType::kIQ4_NL, "iq4_nl", "", 32, 18},
     DTypeInfo{DType::kIQ4_XS, "iq4_xs", "", 256, 136},
     DTypeInfo{DType::kMXFP4, "mxfp4", "", 32, 17},
+    DTypeInfo{DType::kF8E4M3FNUZ, "f8_e4m3fnuz", "F8_E4M3FNUZ", 1, 1},
+    DTypeInfo{DType::kF8E5M2FNUZ, "f8_e5m2fnuz", "F8_E5M2FNUZ", 1, 1},
+    DTypeInfo{DType::kC64, "c64", "C64", 1, 8},
+    DTypeInfo{DType::kF4, "f4", "F4", 2, 1},
+    DTypeInfo{DType::kF6E2M3, "f6_e2m3", "F6_E2M3", 4, 3},
+    DTypeInfo{DType::kF6E3M2, "f6_e3m2", "F6_E3M2", 4, 3},
 };
+
+static_assert(
+    [] {
+      for (size_t i = 0; i < kDTypes.size(); ++i)
+        if (static_cast<size_t>(kDTypes[i].dtype) != i) return false;
+      return true;
+    }(),
+    "rows stand in the order of the enumeration");
 
 constexpr const DTypeInfo& dtype_info(DType dtype) { return kDTypes[static_cast<size_t>(dtype)]; }
 

@@ -1,0 +1,37 @@
+#include "checkpoint/safetensors_file.h"
+
+#include <algorithm>
+
+#include "checkpoint/printable.h"
+
+namespace quaver {
+
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  SafetensorsFile opened;
+  opened.file_ = MappedFile::open(path);
+  opened.header_ = parse_safetensors_header(opened.file_->bytes(), path.string());
+  return opened;
+}
+
+const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
+  auto it =
+      std::lower_bound(entries().begin(), entries().end(), name,
+                       [](const auto& entry, std::string_view wanted) { return entry.info.name < wanted; });
+  return it != entries().end() && it->info.name == name ? &*it : nullptr;
+}
+
+TensorView SafetensorsFile::read(std::string_view name) const {
+  const SafetensorsEntry* entry = find(name);
+  require(entry != nullptr, ErrorKind::kNotFound, path().string(), ": has no tensor ", printable(name));
+  return read(*entry);
+}
+
+TensorView SafetensorsFile::read(const SafetensorsEntry& entry) const {
+  auto bytes = file_->bytes().subspan(entry.offset, entry.info.size_bytes);
+  const DTypeInfo& dtype = dtype_info(entry.info.dtype);
+  size_t alignment = dtype.block_elements == 1 ? static_cast<size_t>(dtype.block_bytes) : 1;
+  bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0;
+  return {entry.info.dtype, entry.info.shape, aligned ? Buffer(bytes, file_) : Buffer::copy_of(bytes)};
+}
+
+}  // namespace quaver
