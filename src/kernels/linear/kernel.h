@@ -23,10 +23,15 @@ struct LinearProblem {
   int64_t group = 0;                 // input channels that share a scale; k for per channel
   bool has_zeros = false;            // integer zero points per group; else symmetric about 2^(bits-1)
   bool has_permutation = false;      // activation order
+  // Multiply the float32 activations as they are. Otherwise a kernel may round them to 8 bits per row and
+  // block of at most 128 channels, which is faster: |error of y| <= sum over k of |w_k| * max|x in k's block|
+  // / 254.
+  bool exact_activations = false;
 };
 
 // Borrowed bytes of one weight, in the canonical layout of quant_weight.h. Scales are already float32
-// [n, ceil(k / group)]; zeros uint8 of the same shape or null; permutation int32 [k] or null.
+// [n, ceil(k / group)]; zeros uint8 of the same shape or null; permutation int32 [k] or null: channel k
+// belongs to group permutation[k] / group.
 struct WeightView {
   LinearProblem problem;
   std::span<const std::byte> codes;  // or the plain weight
@@ -48,25 +53,51 @@ struct LinearArgs {
   float* y = nullptr;  // [m, n], rows y_stride apart
   int64_t y_stride = 0;
   int64_t m = 0;
-  const float* bias = nullptr;  // [n] or null
-  std::byte* workspace = nullptr;
-  ThreadPool* pool = nullptr;
+  const float* bias = nullptr;     // [n] or null
+  std::byte* workspace = nullptr;  // workspace_bytes(problem, m), aligned to 64
+  ThreadPool* pool = nullptr;      // null = this thread alone
 };
 
-// A row of x gives the same bits of y whatever m is: batched and single decoding must agree.
+// One of several weights that multiply the same x.
+struct LinearPart {
+  const LinearProblem* problem = nullptr;
+  const Prepacked* weight = nullptr;
+  float* y = nullptr;  // [m, n], rows y_stride apart
+  int64_t y_stride = 0;
+  const float* bias = nullptr;
+};
+
+struct LinearInput {
+  const float* x = nullptr;  // [m, k], rows x_stride apart
+  int64_t x_stride = 0;
+  int64_t m = 0;
+  std::byte* workspace = nullptr;  // the largest workspace_bytes of the parts, aligned to 64
+  ThreadPool* pool = nullptr;      // null = this thread alone
+};
+
+// A row of x gives the same bits of y whatever m is, whatever stands beside it and whatever the number of
+// threads: batched and single decoding must agree.
 struct LinearKernel {
-  const char* name;  // "w4a8_vnni_rows16"
+  const char* name;  // "w4a8_vnni"
   bool (*supports)(const LinearProblem&, const CpuFeatures&);
   std::unique_ptr<Prepacked> (*prepack)(const WeightView&);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
-  void (*run)(const LinearProblem&, const Prepacked&, const LinearArgs&);
+  // All parts were prepacked by this row and have equal k. Parts that want x prepared alike (equal group, and
+  // no permutation) share one preparation and one parallel loop.
+  void (*run_parts)(std::span<const LinearPart>, const LinearInput&);
+
+  void run(const LinearProblem& problem, const Prepacked& weight, const LinearArgs& args) const {
+    LinearPart part = {&problem, &weight, args.y, args.y_stride, args.bias};
+    run_parts({&part, 1}, {args.x, args.x_stride, args.m, args.workspace, args.pool});
+  }
 };
 
 // Best first, the scalar reference last.
 std::span<const LinearKernel> linear_kernels();
 
-// The first row that supports the problem; `QUAVER_KERNEL` forces one by name (Error(kUnsupported) when it
-// can't).
+// The first row that supports the problem. `QUAVER_KERNEL`, a comma-separated list of names, allows only
+// those rows (Error(kUnsupported) when none of them can).
 const LinearKernel& choose_linear_kernel(const LinearProblem& problem);
+const LinearKernel& choose_linear_kernel(const LinearProblem& problem, const CpuFeatures& cpu);
 
 }  // namespace quaver::kernels

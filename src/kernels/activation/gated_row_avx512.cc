@@ -1,0 +1,9 @@
+// Gated activations with AVX-512.
+#include "kernels/activation/gated_row_body.h"
+
+namespace quaver::kernels {
+
+void silu_row_avx512(const GatedRow& row) { gated_row<silu>(row); }
+void gelu_row_avx512(const GatedRow& row) { gated_row<gelu_tanh>(row); }
+
+}  // namespace quaver::kernels
