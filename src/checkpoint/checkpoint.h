@@ -25,6 +25,11 @@ struct TensorView {
   Buffer data;
 };
 
+struct NamedTensor {
+  std::string name;
+  TensorView tensor;
+};
+
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
@@ -56,6 +61,9 @@ class Checkpoint {
   // Precondition: the name exists (else Error(kNotFound) that names file and tensor). The bytes stay valid as
   // long as the view's buffer lives; mapped where possible, so nothing is copied.
   virtual TensorView read(std::string_view name) const = 0;
+
+  // A hint that this tensor is not needed for now: mapped pages leave the resident set. Views stay valid.
+  virtual void release(std::string_view /*name*/) const {}
 
   // The file that holds this tensor, for messages.
   virtual std::string file_of(std::string_view name) const = 0;

@@ -43,6 +43,10 @@ class HuggingFaceFolder : public Checkpoint {
   }
 
   TensorView read(std::string_view name) const override { return shard_of(name).read(name); }
+  void release(std::string_view name) const override {
+    const SafetensorsFile& shard = shard_of(name);
+    shard.release(*shard.find(name));
+  }
   std::string file_of(std::string_view name) const override { return shard_of(name).path().string(); }
 
  private:

@@ -1,5 +1,8 @@
 #include "checkpoint/safetensors_file.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "checkpoint/printable.h"
@@ -32,6 +35,15 @@ TensorView SafetensorsFile::read(const SafetensorsEntry& entry) const {
   size_t alignment = dtype.block_elements == 1 ? static_cast<size_t>(dtype.block_bytes) : 1;
   bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0;
   return {entry.info.dtype, entry.info.shape, aligned ? Buffer(bytes, file_) : Buffer::copy_of(bytes)};
+}
+
+void SafetensorsFile::release(const SafetensorsEntry& entry) const {
+  auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  uint64_t begin = (entry.offset + page - 1) / page * page;
+  uint64_t end = (entry.offset + entry.info.size_bytes) / page * page;
+  if (begin >= end) return;
+  void* address = const_cast<std::byte*>(file_->bytes().data() + begin);
+  ::madvise(address, end - begin, MADV_DONTNEED);  // a failure costs memory only
 }
 
 }  // namespace quaver

@@ -32,6 +32,10 @@ class SafetensorsFile {
   TensorView read(std::string_view name) const;
   TensorView read(const SafetensorsEntry& entry) const;
 
+  // Lets the pages that hold nothing but this tensor leave the resident set; views stay valid and read them
+  // again.
+  void release(const SafetensorsEntry& entry) const;
+
  private:
   std::shared_ptr<const MappedFile> file_;
   SafetensorsHeader header_;

@@ -19,13 +19,9 @@ struct Recipe {
   int64_t group_size = 128;  // -1: one group per output row
   bool sym = true;
   std::vector<std::string> block_names;                       // "model.layers"
-  std::vector<std::pair<std::string, json>> layer_overrides;  // extra_config, by exact name
+  std::vector<std::pair<std::string, json>> layer_overrides;  // only what differs; bits 16: stays plain
+  std::vector<std::string> plain_modules;                     // linear layers outside the blocks, left plain
   json tuning;                                                // iters, lr, nsamples ...: kept for the record
-};
-
-struct NamedTensor {
-  std::string name;
-  TensorView tensor;
 };
 
 // The tensors that make one layer, under which scheme. Empty `tensors` means: this layer is plain.
@@ -33,6 +29,9 @@ struct LayerPlan {
   std::string layer;                 // "model.layers.0.self_attn.q_proj"
   std::vector<std::string> tensors;  // full names, in the order `unpack` wants them
   json scheme;                       // this layer's effective settings, as the format spells them
+  // Logical [out, in] that the model expects; set it before `unpack`, which then cuts padding off and refuses
+  // other shapes. {0, 0} takes the shape from the tensors.
+  Extent2d shape;
 };
 
 struct Format {
@@ -47,13 +46,16 @@ struct Format {
   std::vector<NamedTensor> (*pack)(const QuantWeight&, std::string_view layer, const Recipe&);
   // The value of "quantization_config". Null when read-only.
   json (*config_json)(const Recipe&);
+  // Rules of the config that fit no tensor, in the file's order; detect_format logs them.
+  std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
 };
 
 // All rows, in the order in which they are asked.
 std::span<const Format> all_formats();
 
 // The row that claims this checkpoint; null for a plain one. A "quantization_config" that no row claims is
-// Error(kUnsupported) naming its method.
+// Error(kUnsupported) naming its method; packed tensors without any settings are Error(kBadFile). Logs the
+// rules that fit no tensor.
 const Format* detect_format(const Checkpoint& checkpoint);
 
 // By name; null when unknown.
