@@ -35,11 +35,12 @@ int32_t rank_of(std::span<const float> logits, int32_t token, const CpuFeatures&
 std::vector<int32_t> top_tokens(std::span<const float> logits, int32_t count,
                                 const CpuFeatures& cpu = cpu_features());
 
+// Applied in this order: min_p, top_k, top_p.
 struct SampleFilter {
   float temperature = 1.0f;  // above 0
+  float min_p = 0.0f;        // keep tokens at least this times as likely as the most likely; 0 = all
   int32_t top_k = 0;         // keep the k most likely; 0 or less = all
-  float top_p = 1.0f;        // then the fewest most likely whose share of the rest reaches this
-  float min_p = 0.0f;        // and of those the ones at least this times the most likely
+  float top_p = 1.0f;        // keep the fewest most likely whose share of what is left reaches this
 };
 
 // Draws by inverse transform: the kept tokens in index order, `uniform` in [0, 1). Ties at a filter's edge

@@ -1,0 +1,12 @@
+// Attention tiles with AVX-512.
+#include "kernels/attention/tile_body.h"
+
+namespace quaver::kernels {
+
+void attention_tile_avx512(const AttentionTile& tile) { attention_tile(tile); }
+
+void store_kv_row_avx512(char* target, const float* row, int64_t n, KvElement element) {
+  store_kv_row(target, row, n, element);
+}
+
+}  // namespace quaver::kernels
