@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -22,7 +22,9 @@ struct Extent2d {
 struct Scales {
   ScaleCodec codec = ScaleCodec::kF32;
   Buffer data;
-  std::unique_ptr<Scales> super;  // second level, always a multiplier; null when there is none
+  // Second level, always a multiplier; null when there is none. Its count divides this level's: entry i here
+  // goes with entry i / (count / super count) there, so one entry is a global scale.
+  std::unique_ptr<Scales> super;
 };
 
 // Integer zero points, one byte each, same shape as the scales: w = scale * (code - zero).
@@ -64,11 +66,15 @@ struct QuantWeight {
   size_t size_bytes() const;
 };
 
-// Row-major float32 [out, in]; exact products code x scale in fp32, nothing rounded further.
+// Row-major float32 [out, in]; exact products code x scale in fp32, nothing rounded further. Precondition:
+// the weight is valid. Error(kUnsupported) for elements and scale codecs that have no decoder here.
 std::vector<float> dequantize(const QuantWeight& weight);
 
-// Bytes and extents agree, scales are finite, zero points fit the element. Throws Error(kBadFile) beginning
-// with `what`.
+// One float per group with the second level multiplied in, row-major like the scales.
+std::vector<float> decode_scales(const Scales& scales);
+
+// Bytes and extents agree, scales are finite and none is zero over codes that differ from their zero point,
+// zero points fit the element, the permutation is one. Throws Error(kBadFile) beginning with `what`.
 void validate(const QuantWeight& weight, std::string_view what);
 
 }  // namespace quaver

@@ -1,0 +1,49 @@
+// All vendor formats, in the order in which they are asked.
+#include "base/log.h"
+#include "formats/auto_awq.h"
+#include "formats/auto_gptq.h"
+#include "formats/auto_round.h"
+#include "formats/format.h"
+#include "formats/quantization_config.h"
+
+namespace quaver {
+namespace {
+
+std::string supported_names() {
+  std::string names;
+  for (const Format& format : all_formats()) names += (names.empty() ? "" : ", ") + std::string(format.name);
+  return names;
+}
+
+}  // namespace
+
+std::span<const Format> all_formats() {
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat};
+  return formats;
+}
+
+const Format* find_format(std::string_view name) {
+  for (const Format& format : all_formats())
+    if (name == format.name) return &format;
+  return nullptr;
+}
+
+const Format* detect_format(const Checkpoint& checkpoint) {
+  for (const Format& format : all_formats()) {
+    if (!format.detect(checkpoint)) continue;
+    for (const std::string& rule : format.unmatched_rules(checkpoint))
+      log_warning(checkpoint.path().string(), ": the rule '", rule,
+                  "' of the quantization settings fits no tensor");
+    return &format;
+  }
+  const auto config = find_quantization_config(checkpoint);
+  require(!config, ErrorKind::kUnsupported, checkpoint.path().string(), ": quantization method '",
+          config ? config->method.substr(0, 80) : "", "' is not supported; supported are ",
+          supported_names());
+  for (const TensorInfo& tensor : checkpoint.tensors())
+    require(!tensor.name.ends_with(".qweight"), ErrorKind::kBadFile, checkpoint.file_of(tensor.name),
+            ": tensor '", tensor.name, "' is packed, but the checkpoint has no quantization settings");
+  return nullptr;
+}
+
+}  // namespace quaver

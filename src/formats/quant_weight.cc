@@ -1,0 +1,213 @@
+#include "formats/quant_weight.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "formats/bitstream.h"
+#include "numerics/half.h"
+
+namespace quaver {
+namespace {
+
+size_t codec_bytes(ScaleCodec codec) {
+  switch (codec) {
+    case ScaleCodec::kF32:
+      return 4;
+    case ScaleCodec::kF16:
+    case ScaleCodec::kBF16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+template <class T, class Decode>
+std::vector<float> decode_as(std::span<const std::byte> bytes, Decode decode) {
+  std::vector<float> values(bytes.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T stored;  // mapped files promise no alignment
+    std::memcpy(&stored, bytes.data() + i * sizeof(T), sizeof(T));
+    values[i] = decode(stored);
+  }
+  return values;
+}
+
+std::vector<float> decode_one_level(const Scales& scales) {
+  switch (scales.codec) {
+    case ScaleCodec::kF32:
+      return decode_as<float>(scales.data.bytes(), [](float v) { return v; });
+    case ScaleCodec::kF16:
+      return decode_as<uint16_t>(scales.data.bytes(), f16_to_float);
+    case ScaleCodec::kBF16:
+      return decode_as<uint16_t>(scales.data.bytes(), bf16_to_float);
+    default:
+      fail(ErrorKind::kUnsupported, "scale codec ", static_cast<int>(scales.codec), " has no decoder");
+  }
+}
+
+size_t level_bytes(const Scales& scales) {
+  return scales.data.size_bytes() + (scales.super ? level_bytes(*scales.super) : 0);
+}
+
+// Where the groups of one weight lie and what they multiply and subtract, as plain floats.
+struct GroupTable {
+  std::vector<float> scale, zero, min;  // `min` is empty unless the weight has real minima
+  int64_t columns = 0;
+
+  explicit GroupTable(const QuantWeight& w)
+      : scale(decode_scales(w.scale)), zero(scale.size()), columns(w.num_group_cols()) {
+    const float middle = static_cast<float>(1 << (element_info(w.element).bits - 1));
+    if (const auto* zeros = std::get_if<IntegerZeros>(&w.offset)) {
+      const auto stored = zeros->data.as<uint8_t>();
+      for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<float>(stored[i]);
+    } else if (const auto* mins = std::get_if<RealMins>(&w.offset)) {
+      min = decode_scales(mins->mins);
+    } else {
+      zero.assign(zero.size(), middle);
+    }
+  }
+};
+
+void dequantize_run(const GroupTable& table, size_t group, std::span<const uint8_t> codes, float* out) {
+  const float scale = table.scale[group], zero = table.zero[group];
+  const float min = table.min.empty() ? 0.0f : table.min[group];
+  if (table.min.empty()) {
+    for (size_t k = 0; k < codes.size(); ++k) out[k] = scale * (static_cast<float>(codes[k]) - zero);
+  } else {
+    for (size_t k = 0; k < codes.size(); ++k) out[k] = scale * static_cast<float>(codes[k]) - min;
+  }
+}
+
+void dequantize_row(const QuantWeight& w, const GroupTable& table, int64_t row,
+                    std::span<const uint8_t> codes, float* out) {
+  const size_t base = static_cast<size_t>(row / w.group.rows * table.columns);
+  if (!w.permutation.empty()) {
+    for (size_t k = 0; k < codes.size(); ++k)
+      dequantize_run(table, base + static_cast<size_t>(w.permutation[k] / w.group.cols), codes.subspan(k, 1),
+                     out + k);
+    return;
+  }
+  for (int64_t first = 0; first < w.shape.cols; first += w.group.cols) {
+    const int64_t count = std::min(w.group.cols, w.shape.cols - first);
+    dequantize_run(table, base + static_cast<size_t>(first / w.group.cols),
+                   codes.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), out + first);
+  }
+}
+
+void validate_extents(const QuantWeight& w, std::string_view what) {
+  require(w.shape.rows > 0 && w.shape.cols > 0, ErrorKind::kBadFile, what, ": shape [", w.shape.rows, ", ",
+          w.shape.cols, "] has no elements");
+  require(w.shape.rows <= (int64_t{1} << 31) && w.shape.cols <= (int64_t{1} << 31), ErrorKind::kBadFile, what,
+          ": shape [", w.shape.rows, ", ", w.shape.cols, "] is too large");
+  require(w.group.rows > 0 && w.group.cols > 0, ErrorKind::kBadFile, what, ": group [", w.group.rows, ", ",
+          w.group.cols, "] is empty");
+  const size_t expected = static_cast<size_t>(w.shape.rows) * static_cast<size_t>(w.row_bytes());
+  require(w.codes.size_bytes() == expected, ErrorKind::kBadFile, what, ": codes take ", w.codes.size_bytes(),
+          " bytes, expected ", expected);
+}
+
+void validate_scales(const Scales& scales, size_t count, std::string_view what, std::string_view kind) {
+  const size_t expected = count * codec_bytes(scales.codec);
+  require(scales.data.size_bytes() == expected, ErrorKind::kBadFile, what, ": ", kind, " take ",
+          scales.data.size_bytes(), " bytes, expected ", expected);
+  if (scales.super) {
+    const size_t above = scales.super->data.size_bytes() / codec_bytes(scales.super->codec);
+    require(above > 0 && count % above == 0, ErrorKind::kBadFile, what, ": ", above, " second-level ", kind,
+            " do not divide ", count);
+    validate_scales(*scales.super, above, what, kind);
+  }
+  const std::vector<float> values = decode_scales(scales);
+  for (size_t i = 0; i < values.size(); ++i)
+    require(std::isfinite(values[i]), ErrorKind::kBadFile, what, ": entry ", i, " of ", values.size(), " ",
+            kind, " is not finite");
+}
+
+void validate_offsets(const QuantWeight& w, size_t count, std::string_view what) {
+  if (const auto* mins = std::get_if<RealMins>(&w.offset)) validate_scales(mins->mins, count, what, "minima");
+  const auto* zeros = std::get_if<IntegerZeros>(&w.offset);
+  if (!zeros) return;
+  require(zeros->data.size_bytes() == count, ErrorKind::kBadFile, what, ": ", zeros->data.size_bytes(),
+          " zero points, expected ", count);
+  const int largest = (1 << element_info(w.element).bits) - 1;
+  for (uint8_t zero : zeros->data.as<uint8_t>())
+    require(zero <= largest, ErrorKind::kBadFile, what, ": zero point ", static_cast<int>(zero),
+            " is out of range 0 to ", largest);
+}
+
+void validate_permutation(const QuantWeight& w, std::string_view what) {
+  if (w.permutation.empty()) return;
+  require(static_cast<int64_t>(w.permutation.size()) == w.shape.cols, ErrorKind::kBadFile, what,
+          ": the activation order has ", w.permutation.size(), " entries, expected ", w.shape.cols);
+  std::vector<bool> seen(w.permutation.size());
+  for (int32_t position : w.permutation) {
+    require(position >= 0 && position < w.shape.cols && !seen[static_cast<size_t>(position)],
+            ErrorKind::kBadFile, what, ": the activation order is not a permutation at ", position);
+    seen[static_cast<size_t>(position)] = true;
+  }
+}
+
+// A zero scale loses whatever the codes said, so it is a fault unless the group is zero by its codes, too.
+void validate_zero_scales(const QuantWeight& w, std::string_view what) {
+  const GroupTable table(w);
+  bool any = false;
+  for (float scale : table.scale) any |= scale == 0.0f;
+  if (!any || !table.min.empty()) return;
+  const int bits = element_info(w.element).bits;
+  for (int64_t row = 0; row < w.shape.rows; ++row) {
+    const std::byte* codes = w.codes.bytes().data() + row * w.row_bytes();
+    for (int64_t k = 0; k < w.shape.cols; ++k) {
+      const int64_t position = w.permutation.empty() ? k : w.permutation[static_cast<size_t>(k)];
+      const auto group = static_cast<size_t>(row / w.group.rows * table.columns + position / w.group.cols);
+      if (table.scale[group] != 0.0f) continue;
+      require(static_cast<float>(read_code(codes, k, bits)) == table.zero[group], ErrorKind::kBadFile, what,
+              ": the scale of row ", row, ", group ", position / w.group.cols,
+              " is zero but its codes are not");
+    }
+  }
+}
+
+}  // namespace
+
+size_t QuantWeight::size_bytes() const {
+  size_t total = codes.size_bytes() + level_bytes(scale);
+  if (const auto* zeros = std::get_if<IntegerZeros>(&offset)) total += zeros->data.size_bytes();
+  if (const auto* mins = std::get_if<RealMins>(&offset)) total += level_bytes(mins->mins);
+  return total;
+}
+
+std::vector<float> decode_scales(const Scales& scales) {
+  std::vector<float> values = decode_one_level(scales);
+  if (!scales.super) return values;
+  const std::vector<float> above = decode_scales(*scales.super);
+  const size_t share = values.size() / above.size();
+  for (size_t i = 0; i < values.size(); ++i) values[i] *= above[i / share];
+  return values;
+}
+
+std::vector<float> dequantize(const QuantWeight& weight) {
+  const ElementInfo& element = element_info(weight.element);
+  require(element.integer, ErrorKind::kUnsupported, "element ", element.name, " has no decoder");
+  const GroupTable table(weight);
+  const auto columns = static_cast<size_t>(weight.shape.cols);
+  std::vector<float> values(static_cast<size_t>(weight.shape.rows) * columns);
+  std::vector<uint8_t> codes(columns);
+  for (int64_t row = 0; row < weight.shape.rows; ++row) {
+    unpack_codes(weight.codes.bytes().data() + row * weight.row_bytes(), element.bits, weight.shape.cols,
+                 codes.data());
+    dequantize_row(weight, table, row, codes, values.data() + static_cast<size_t>(row) * columns);
+  }
+  return values;
+}
+
+void validate(const QuantWeight& weight, std::string_view what) {
+  validate_extents(weight, what);
+  const auto count = static_cast<size_t>(weight.num_group_rows() * weight.num_group_cols());
+  validate_scales(weight.scale, count, what, "scales");
+  validate_permutation(weight, what);
+  if (!element_info(weight.element).integer) return;
+  validate_offsets(weight, count, what);
+  validate_zero_scales(weight, what);
+}
+
+}  // namespace quaver

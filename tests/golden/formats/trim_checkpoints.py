@@ -1,0 +1,63 @@
+"""Cuts checkpoints that the quantizers themselves wrote down to what the tests read.
+
+usage: python trim_checkpoints.py SOURCE_DIR TARGET_DIR
+
+SOURCE_DIR holds one folder per checkpoint: config.json and model.safetensors as auto-round 0.16.1 or gptqmodel 7.7.0 saved them from
+a random two-layer model, and expected.safetensors with weights as those tools dequantize them ("<layer>.weight", float32 [out, in],
+scales widened to float32 first; rows 0..63 of large ones) and logits of a float32 model that uses them.
+
+Kept of the quantized tensors: everything, byte for byte. Of `WHOLE` checkpoints the plain tensors and the logits too. Expected weights are
+cut to their first rows; the FNV-1a 64 hash of all rows stands in weights.json, with -0 counted as 0 (some tools dequantize by a product
+with the identity, which loses the sign of zero).
+"""
+import json, os, shutil, sys
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+WHOLE = ["autoround-w4g128-sym", "autoround-w4g32-sym", "autoround-mixed-bits", "autoround-moe-w4g32-sym", "gptqmodel-w4g32-actorder",
+         "autoround-awq-w4g128-asym"]
+PARTS = ["autoround-w2g64-sym", "autoround-w2g64-asym", "autoround-w3g128-sym", "autoround-w5g128-asym", "autoround-w4g128-asym-awq",
+         "autoround-gptq-w4g128-sym", "gptqmodel-awq-gemm-w4g128", "gptqmodel-dynamic", "gptqmodel-w4g64-asym-v2"]
+ROWS = 4
+
+
+def fnv1a(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return f"{value:016x}"
+
+
+def tensors(path):
+    with safe_open(path, "pt") as f:
+        return {name: f.get_tensor(name) for name in f.keys()}, f.metadata()
+
+
+def trim(source, target, whole):
+    os.makedirs(target, exist_ok=True)
+    for name in ("config.json", "quantization_config.json", "quantize_config.json"):
+        if os.path.exists(os.path.join(source, name)):
+            shutil.copy(os.path.join(source, name), target)
+    if whole:
+        shutil.copy(os.path.join(source, "model.safetensors"), target)
+    else:
+        model, metadata = tensors(os.path.join(source, "model.safetensors"))
+        kept = {k: v for k, v in model.items() if "embed_tokens" not in k and k != "lm_head.weight"}
+        save_file(kept, os.path.join(target, "model.safetensors"), metadata=metadata)
+    expected, _ = tensors(os.path.join(source, "expected.safetensors"))
+    hashes, kept = {}, {}
+    for name, value in expected.items():
+        if name.endswith(".weight"):
+            hashes[name] = {"rows": value.shape[0], "fnv1a": fnv1a((value + 0.0).contiguous().numpy().tobytes())}
+            kept[name] = value[:ROWS].contiguous()
+        elif whole:
+            kept[name] = value
+    save_file(kept, os.path.join(target, "expected.safetensors"))
+    with open(os.path.join(target, "weights.json"), "w") as f:
+        json.dump(hashes, f, indent=1, sort_keys=True)
+        f.write("\n")
+
+
+if __name__ == "__main__":
+    for folder in WHOLE + PARTS:
+        trim(os.path.join(sys.argv[1], folder), os.path.join(sys.argv[2], folder), folder in WHOLE)
