@@ -9,6 +9,7 @@
 
 #include "base/json.h"
 #include "llm/request.h"
+#include "llm/stats.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
@@ -25,15 +26,7 @@ struct ModelCard {
   bool reasoning = false;            // the template can open a thinking section
 };
 
-// Gauges and counters since start, for /metrics.
-struct Stats {
-  int64_t running = 0, waiting = 0;
-  int64_t finished_stop = 0, finished_length = 0, finished_abort = 0, finished_error = 0;
-  int64_t prompt_tokens = 0, generation_tokens = 0, cached_prompt_tokens = 0;
-  int64_t preemptions = 0, non_finite = 0;
-  double kv_cache_usage = 0;  // share of blocks in use by live requests, 0 ... 1
-  std::vector<double> time_to_first_token_s, inter_token_s, e2e_s;  // observations since the last call
-};
+using Stats = llm::Stats;
 
 // Thread safe. One engine thread owns the model; these calls only queue.
 class Pipeline {
