@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #pragma GCC diagnostic pop
 
+#include <cstddef>
 #include <cstdint>
 
 #define QUAVER_INLINE inline __attribute__((always_inline))
@@ -179,9 +180,11 @@ QUAVER_INLINE VecI widen_u8(const uint8_t* p) {
 // Lanes [0, count) in memory; a mask of lanes can't be told to 8- and 16-bit stores before AVX-512.
 QUAVER_INLINE int lane_count(Mask m) { return __builtin_popcount(bits_of(m)); }
 QUAVER_INLINE void narrow_u8(uint8_t* p, VecI v, Mask m) {
-  alignas(32) int32_t lanes[8];
-  store_int(lanes, v);
-  for (int i = 0, n = lane_count(m); i < n; ++i) p[i] = static_cast<uint8_t>(lanes[i]);
+  const char gone = -1;
+  const __m128i low = _mm_setr_epi8(0, 4, 8, 12, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone);
+  v = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(low));
+  int32_t halves[2] = {_mm256_extract_epi32(v, 0), _mm256_extract_epi32(v, 4)};
+  __builtin_memcpy(p, halves, static_cast<size_t>(lane_count(m)));
 }
 QUAVER_INLINE Mask all_lanes() { return _mm256_castsi256_ps(_mm256_set1_epi32(-1)); }
 QUAVER_INLINE __m128i load_u16(const uint16_t* p, Mask m) {

@@ -31,7 +31,8 @@ bool listed(std::string_view list, std::string_view name) {
 
 std::span<const LinearKernel> linear_kernels() {
   static const std::array kRows = {
-      reference_scalar_row(),
+      int_a8_vnni_row(),  int_a8_avx512_row(), int_a8_avx2_row(), int_a32_avx512_row(),
+      int_a32_avx2_row(), plain_avx512_row(),  plain_avx2_row(),  reference_scalar_row(),
   };
   return kRows;
 }

@@ -1,0 +1,8 @@
+// Integer codes against float activations with AVX-512.
+#include "kernels/linear/integer_panel_a32_body.h"
+
+namespace quaver::kernels {
+
+void integer_panel_a32_avx512(const IntegerPanel& panel) { all_rows<A32Tile, kA32Rows>(panel); }
+
+}  // namespace quaver::kernels

@@ -1,0 +1,77 @@
+// Integer codes against 8-bit or float activations on vectors; compiled by integer_panel_*.cc.
+#pragma once
+
+#include "kernels/linear/panels.h"
+#include "kernels/simd.h"
+
+namespace quaver::kernels {
+namespace {
+
+constexpr int kPanelRows = 2 * kLanes;
+constexpr int kStepBytes4 = kPanelRows * 4, kStepBytes8 = kPanelRows * 8;  // codes of 8 channels
+
+QUAVER_INLINE Mask valid_lanes(int64_t valid, int c) {
+  int64_t left = valid - c * kLanes;
+  return first_lanes(left < 0 ? 0 : (left < kLanes ? left : kLanes));
+}
+
+// The codes of 8 channels as unsigned bytes: first[c] has channels 0-3 of vector c's rows, second[c] channels
+// 4-7.
+struct Step {
+  VecI first[2], second[2];
+};
+
+template <int Bits>
+QUAVER_INLINE Step load_step(const uint8_t* codes) {
+  constexpr int kBytes = kLanes * 4;
+  Step s;
+  if constexpr (Bits == 4) {
+    VecI mask = splat_int(0x0f0f0f0f);
+    for (int c = 0; c < 2; ++c) {
+      VecI both = load_int(codes + c * kBytes);
+      s.first[c] = and_int(both, mask);
+      s.second[c] = and_int(shift_right<4>(both), mask);
+    }
+  } else {
+    for (int c = 0; c < 2; ++c) {
+      s.first[c] = load_int(codes + c * kBytes);
+      s.second[c] = load_int(codes + (2 + c) * kBytes);
+    }
+  }
+  return s;
+}
+
+QUAVER_INLINE VecI zero_points(const IntegerPanel& p, int64_t block, int c) {
+  return p.zeros ? widen_u8(p.zeros + block * kPanelRows + c * kLanes) : splat_int(p.zero);
+}
+
+template <int Rows>
+QUAVER_INLINE void store_tile(const IntegerPanel& p, const Vec (&total)[Rows][2], float* y) {
+  for (int c = 0; c < 2; ++c) {
+    Mask m = valid_lanes(p.valid, c);
+    Vec bias = p.bias ? load(p.bias + c * kLanes, m) : zero();
+    for (int r = 0; r < Rows; ++r)
+      store(y + r * p.y_stride + c * kLanes, p.bias ? add(total[r][c], bias) : total[r][c], m);
+  }
+}
+
+// Calls Tile<Bits, Rows> for up to MaxRows rows at a time.
+template <template <int, int> class Tile, int Bits, int Rows>
+void tile_of(const IntegerPanel& p, int64_t first, int64_t rows) {
+  if (rows == Rows) return Tile<Bits, Rows>::run(p, first);
+  if constexpr (Rows > 1) tile_of<Tile, Bits, Rows - 1>(p, first, rows);
+}
+
+template <template <int, int> class Tile, int MaxRows>
+QUAVER_INLINE void all_rows(const IntegerPanel& p) {
+  for (int64_t r = 0; r < p.m; r += MaxRows) {
+    int64_t rows = p.m - r < MaxRows ? p.m - r : MaxRows;
+    if (p.bits == 4)
+      tile_of<Tile, 4, MaxRows>(p, r, rows);
+    else
+      tile_of<Tile, 8, MaxRows>(p, r, rows);
+  }
+}
+
+}  // namespace
+}  // namespace quaver::kernels

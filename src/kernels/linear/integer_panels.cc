@@ -1,0 +1,228 @@
+// Integer weights in panels: the rows int_a8_* and int_a32_* of the table.
+#include <cstring>
+
+#include "base/buffer.h"
+#include "kernels/linear/codes.h"
+#include "kernels/linear/integer_blocks.h"
+#include "kernels/linear/panel_units.h"
+#include "kernels/linear/panels.h"
+#include "kernels/linear/rows.h"
+
+namespace quaver::kernels {
+namespace {
+
+struct IntegerWeight : Prepacked {
+  BlockPlan plan;
+  int bits = 4;  // of the packed codes: 2- and 3-bit codes widen to 4, 5- to 7-bit ones to 8
+  int32_t zero = 0;
+  int64_t panel_bytes = 0, panel_scales = 0;  // codes, and scales or zeros, per panel
+  Buffer codes, scales, zeros;
+  size_t size_bytes() const override { return codes.size_bytes() + scales.size_bytes() + zeros.size_bytes(); }
+};
+
+struct Isa {
+  int64_t panel_rows;
+  void (*run)(const IntegerPanel&);
+  QuantizedBlock (*quantize)(const float*, int64_t, int8_t*);  // null: activations stay float
+};
+constexpr Isa kA8Avx2 = {16, integer_panel_a8_avx2, quantize_block_avx2};
+constexpr Isa kA8Avx512 = {32, integer_panel_a8_avx512, quantize_block_avx512};
+constexpr Isa kA8Vnni = {32, integer_panel_a8_vnni, quantize_block_avx512};
+constexpr Isa kA32Avx2 = {16, integer_panel_a32_avx2, nullptr};
+constexpr Isa kA32Avx512 = {32, integer_panel_a32_avx512, nullptr};
+
+const IntegerWeight& weight_of(const LinearPart& part) {
+  return static_cast<const IntegerWeight&>(*part.weight);
+}
+
+// Byte and shift of the code of row `row` at padded channel `channel` within a panel (layout: panels.h).
+struct CodePlace {
+  int64_t byte;
+  int shift;
+};
+CodePlace place_of(int bits, int64_t panel_rows, int64_t row, int64_t channel) {
+  int64_t lanes = panel_rows / 2, vector = row / lanes, lane = row % lanes;
+  int64_t step = channel / 8, within = channel % 8, second = within / 4;
+  if (bits == 4)
+    return {(step * panel_rows + vector * lanes + lane) * 4 + within % 4, static_cast<int>(second) * 4};
+  return {((step * 2 + second) * panel_rows + vector * lanes + lane) * 4 + within % 4, 0};
+}
+
+void pack_row(const WeightView& view, const IntegerWeight& weight, int64_t panel_rows, int64_t row,
+              std::byte* panel) {
+  int bits = element_info(view.problem.element).bits;
+  int64_t row_bytes = code_row_bytes(view.problem.k, bits);
+  const std::byte* source = view.codes.data() + row * row_bytes;
+  for (const ChannelBlock& block : weight.plan.blocks)
+    for (int32_t i = 0; i < block.length; ++i) {
+      int32_t sorted = block.begin + i;
+      int32_t channel = weight.plan.order.empty() ? sorted : weight.plan.order[static_cast<size_t>(sorted)];
+      CodePlace place = place_of(weight.bits, panel_rows, row % panel_rows, block.padded_begin + i);
+      panel[place.byte] |= static_cast<std::byte>(read_code(source, row_bytes, channel, bits) << place.shift);
+    }
+}
+
+// Rows of per-group values [n, groups] to [panels, blocks, panel_rows].
+template <class T>
+Buffer pack_groups(const T* source, const LinearProblem& p, const BlockPlan& plan, int64_t panel_rows) {
+  int64_t groups = (p.k + p.group - 1) / p.group, panels = (p.n + panel_rows - 1) / panel_rows;
+  auto blocks = static_cast<int64_t>(plan.blocks.size());
+  std::byte* bytes = nullptr;
+  auto count = static_cast<size_t>(panels * blocks * panel_rows);
+  Buffer buffer = Buffer::allocate(count * sizeof(T), bytes);
+  std::memset(bytes, 0, count * sizeof(T));
+  T* target = reinterpret_cast<T*>(bytes);
+  for (int64_t r = 0; r < p.n; ++r)
+    for (int64_t b = 0; b < blocks; ++b)
+      target[(r / panel_rows * blocks + b) * panel_rows + r % panel_rows] =
+          source[r * groups + plan.blocks[static_cast<size_t>(b)].group];
+  return buffer;
+}
+
+template <const Isa& isa>
+std::unique_ptr<Prepacked> prepack(const WeightView& view) {
+  const LinearProblem& p = view.problem;
+  int bits = element_info(p.element).bits;
+  auto weight = std::make_unique<IntegerWeight>();
+  weight->plan = plan_blocks(p, view.permutation);
+  weight->bits = bits <= 4 ? 4 : 8;
+  weight->zero = 1 << (bits - 1);
+  weight->panel_bytes = isa.panel_rows * weight->plan.padded_k * weight->bits / 8;
+  weight->panel_scales = isa.panel_rows * static_cast<int64_t>(weight->plan.blocks.size());
+  auto size = static_cast<size_t>((p.n + isa.panel_rows - 1) / isa.panel_rows * weight->panel_bytes);
+  std::byte* target = nullptr;
+  weight->codes = Buffer::allocate(size, target);
+  std::memset(target, 0, size);
+  for (int64_t r = 0; r < p.n; ++r)
+    pack_row(view, *weight, isa.panel_rows, r, target + r / isa.panel_rows * weight->panel_bytes);
+  weight->scales = pack_groups(view.scales, p, weight->plan, isa.panel_rows);
+  if (view.zeros) weight->zeros = pack_groups(view.zeros, p, weight->plan, isa.panel_rows);
+  return weight;
+}
+
+size_t rounded_up(int64_t bytes) { return static_cast<size_t>((bytes + 63) / 64 * 64); }
+
+template <const Isa& isa>
+size_t workspace_bytes(const LinearProblem& problem, int64_t m) {
+  BlockBounds bounds = bound_blocks(problem);
+  if (isa.quantize == nullptr) return rounded_up(m * bounds.padded_k * 4);
+  return rounded_up(m * bounds.padded_k) + 2 * rounded_up(m * bounds.blocks * 4);
+}
+
+// x in the block order of one plan, in the caller's workspace.
+struct PreparedX {
+  int8_t* codes = nullptr;  // [m, padded_k]
+  float* scales = nullptr;  // [m, blocks]
+  int32_t* sums = nullptr;  // [m, blocks]
+  float* values = nullptr;  // [m, padded_k]
+};
+
+PreparedX lay_out(std::byte* workspace, int64_t m, const BlockPlan& plan, bool quantized) {
+  PreparedX x;
+  if (!quantized) {
+    x.values = reinterpret_cast<float*>(workspace);
+    return x;
+  }
+  auto blocks = static_cast<int64_t>(plan.blocks.size());
+  x.codes = reinterpret_cast<int8_t*>(workspace);
+  workspace += rounded_up(m * plan.padded_k);
+  x.scales = reinterpret_cast<float*>(workspace);
+  x.sums = reinterpret_cast<int32_t*>(workspace + rounded_up(m * blocks * 4));
+  return x;
+}
+
+const float* in_order(const BlockPlan& plan, const float* row) {
+  if (plan.order.empty()) return row;
+  thread_local std::vector<float> sorted;
+  sorted.resize(plan.order.size());
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = row[plan.order[i]];
+  return sorted.data();
+}
+
+void prepare_row(const BlockPlan& plan, const Isa& isa, const float* source, const PreparedX& x,
+                 int64_t row) {
+  source = in_order(plan, source);
+  auto blocks = static_cast<int64_t>(plan.blocks.size());
+  for (int64_t b = 0; b < blocks; ++b) {
+    const ChannelBlock& block = plan.blocks[static_cast<size_t>(b)];
+    int64_t target = row * plan.padded_k + block.padded_begin;
+    int64_t padding = 8 * block.steps() - block.length;
+    if (isa.quantize == nullptr) {
+      std::copy_n(source + block.begin, block.length, x.values + target);
+      std::fill_n(x.values + target + block.length, padding, 0.0f);
+      continue;
+    }
+    QuantizedBlock result = isa.quantize(source + block.begin, block.length, x.codes + target);
+    std::fill_n(x.codes + target + block.length, padding, int8_t{0});
+    x.scales[row * blocks + b] = result.scale;
+    x.sums[row * blocks + b] = result.sum;
+  }
+}
+
+template <const Isa& isa>
+void run_alike(std::span<const LinearPart> parts, const LinearInput& input) {
+  const BlockPlan& plan = weight_of(parts[0]).plan;
+  auto blocks = static_cast<int64_t>(plan.blocks.size());
+  PreparedX x = lay_out(input.workspace, input.m, plan, isa.quantize != nullptr);
+  parallel_rows(input.pool, input.m, row_grain(plan.k), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) prepare_row(plan, isa, input.x + r * input.x_stride, x, r);
+  });
+  for_each_panel(parts, input, isa.panel_rows, [&](const PanelUnit& unit) {
+    const IntegerWeight& weight = weight_of(*unit.part);
+    int64_t first = unit.panel * isa.panel_rows, row = unit.first_row;
+    isa.run({.bits = weight.bits,
+             .codes = weight.codes.as<uint8_t>().data() + unit.panel * weight.panel_bytes,
+             .scales = weight.scales.as<float>().data() + unit.panel * weight.panel_scales,
+             .zeros = weight.zeros.empty()
+                          ? nullptr
+                          : weight.zeros.as<uint8_t>().data() + unit.panel * weight.panel_scales,
+             .zero = weight.zero,
+             .block_steps = weight.plan.steps.data(),
+             .blocks = blocks,
+             .x8 = x.codes ? x.codes + row * plan.padded_k : nullptr,
+             .x_scales = x.scales ? x.scales + row * blocks : nullptr,
+             .x_sums = x.sums ? x.sums + row * blocks : nullptr,
+             .x = x.values ? x.values + row * plan.padded_k : nullptr,
+             .padded_k = plan.padded_k,
+             .y = unit.part->y + row * unit.part->y_stride + first,
+             .y_stride = unit.part->y_stride,
+             .bias = unit.part->bias ? unit.part->bias + first : nullptr,
+             .m = unit.rows,
+             .valid = std::min(isa.panel_rows, unit.part->problem->n - first)});
+  });
+}
+
+template <const Isa& isa>
+void run_parts(std::span<const LinearPart> parts, const LinearInput& input) {
+  while (!parts.empty()) {
+    size_t alike = 1;
+    while (alike < parts.size() && weight_of(parts[0]).plan.prepares_like(weight_of(parts[alike]).plan))
+      ++alike;
+    run_alike<isa>(parts.first(alike), input);
+    parts = parts.subspan(alike);
+  }
+}
+
+bool is_integer(const LinearProblem& p) {
+  return p.quantized && element_info(p.element).integer && p.group >= 1;
+}
+
+template <bool CpuFeatures::*needed, const Isa& isa>
+bool supports(const LinearProblem& p, const CpuFeatures& cpu) {
+  return cpu.*needed && is_integer(p) && (isa.quantize == nullptr || !p.exact_activations);
+}
+
+template <bool CpuFeatures::*needed, const Isa& isa>
+LinearKernel row(const char* name) {
+  return {name, supports<needed, isa>, prepack<isa>, workspace_bytes<isa>, run_parts<isa>};
+}
+
+}  // namespace
+
+LinearKernel int_a8_vnni_row() { return row<&CpuFeatures::avx512_vnni, kA8Vnni>("int_a8_vnni"); }
+LinearKernel int_a8_avx512_row() { return row<&CpuFeatures::avx512, kA8Avx512>("int_a8_avx512"); }
+LinearKernel int_a8_avx2_row() { return row<&CpuFeatures::avx2, kA8Avx2>("int_a8_avx2"); }
+LinearKernel int_a32_avx512_row() { return row<&CpuFeatures::avx512, kA32Avx512>("int_a32_avx512"); }
+LinearKernel int_a32_avx2_row() { return row<&CpuFeatures::avx2, kA32Avx2>("int_a32_avx2"); }
+
+}  // namespace quaver::kernels
