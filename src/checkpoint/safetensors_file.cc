@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "checkpoint/mapped_tensor.h"
 #include "checkpoint/printable.h"
 
 namespace quaver {
@@ -30,11 +31,7 @@ TensorView SafetensorsFile::read(std::string_view name) const {
 }
 
 TensorView SafetensorsFile::read(const SafetensorsEntry& entry) const {
-  auto bytes = file_->bytes().subspan(entry.offset, entry.info.size_bytes);
-  const DTypeInfo& dtype = dtype_info(entry.info.dtype);
-  size_t alignment = dtype.block_elements == 1 ? static_cast<size_t>(dtype.block_bytes) : 1;
-  bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0;
-  return {entry.info.dtype, entry.info.shape, aligned ? Buffer(bytes, file_) : Buffer::copy_of(bytes)};
+  return mapped_tensor(entry.info, file_->bytes().subspan(entry.offset, entry.info.size_bytes), file_);
 }
 
 void SafetensorsFile::release(const SafetensorsEntry& entry) const {

@@ -164,6 +164,7 @@ std::vector<std::vector<TensorInfo>> plan_shards(std::vector<TensorInfo> tensors
 std::vector<std::string> write_safetensors(const fs::path& folder, std::vector<TensorInfo> tensors,
                                            const TensorSource& source, const SafetensorsOptions& options) {
   auto shards = plan_shards(std::move(tensors), options.max_shard_bytes);
+  require(fs::is_directory(folder), ErrorKind::kNotFound, folder.string(), ": is not a folder");
   remove_earlier(folder, options.stem);
   std::vector<std::string> written;
   json weight_map = json::object();

@@ -25,7 +25,9 @@ TensorInfo info_of(const NamedTensor& named) {
 }  // namespace
 
 StagedTensors::StagedTensors(const fs::path& folder) : folder_(folder) {
-  fs::create_directories(folder);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require(!error, ErrorKind::kBadFile, folder.string(), ": can't be created: ", error.message());
   std::vector<fs::path> partial;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::string name = entry.path().filename().string();

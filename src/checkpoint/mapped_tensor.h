@@ -1,0 +1,22 @@
+// A tensor as a view of mapped bytes, copied only where the machine could not read its elements in place.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+
+namespace quaver {
+
+// Plain types must lie on a multiple of their element's size; block types are read bytewise and may lie anywhere.
+inline TensorView mapped_tensor(const TensorInfo& info, std::span<const std::byte> bytes,
+                                std::shared_ptr<const void> owner) {
+  const DTypeInfo& dtype = dtype_info(info.dtype);
+  size_t alignment = dtype.block_elements == 1 ? static_cast<size_t>(dtype.block_bytes) : 1;
+  bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0;
+  return {info.dtype, info.shape, aligned ? Buffer(bytes, std::move(owner)) : Buffer::copy_of(bytes)};
+}
+
+}  // namespace quaver
