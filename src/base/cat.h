@@ -26,7 +26,7 @@ requires((std::integral<T> || std::floating_point<T>)&&!std::same_as<T, char> &&
          !std::same_as<T, bool>) void append(std::string& out, T value) {
   char buffer[64];
   auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
-  out.append(buffer, result.ptr);
+  out.append(buffer, static_cast<size_t>(result.ptr - buffer));  // the iterator form trips GCC 12 -Wrestrict
 }
 template <std::integral T>
 void append(std::string& out, const std::vector<T>& values) {  // a shape: [2, 3]

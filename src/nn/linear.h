@@ -3,9 +3,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "formats/quant_weight.h"
 
@@ -21,7 +25,8 @@ class Linear {
   Linear(Linear&&) noexcept;
   Linear& operator=(Linear&&) noexcept;
 
-  // Takes a plain weight [out, in] and an optional bias [out].
+  // Takes a plain weight [out, in] of any floating dtype and an optional bias [out]. The ATen body converts
+  // it to the activations' dtype on each call when they differ; the kernel reads it as it is.
   static Linear plain(at::Tensor weight, std::optional<at::Tensor> bias);
   // Takes a quantized weight; `compute_dtype` is that of activations on the ATen path.
   static Linear quantized(std::shared_ptr<const QuantWeight> weight, std::optional<at::Tensor> bias,
@@ -37,15 +42,39 @@ class Linear {
   at::Tensor dense_weight() const;  // [out, in]
   // From now on forward multiplies exactly this tensor, gradients included; for tuning.
   void set_dense_weight(at::Tensor weight);
+  // Called with each input before it is multiplied, for calibration; null stops it. Inputs then take the ATen body.
+  void set_input_observer(std::function<void(const at::Tensor&)> observer);
   // Null when the weight is plain.
   std::shared_ptr<const QuantWeight> quant_weight() const;
 
+  // Before first use: the kernel must not round activations (it may round them to 8 bits otherwise).
+  void set_exact_activations(bool exact);
+
+  // Lays the weight out for its kernel now instead of on the first call that takes the kernel path.
+  void prepare() const;
   std::string kernel_name() const;  // what will run it, "aten" when no kernel does
-  size_t size_bytes() const;
+  size_t size_bytes() const;        // the weight and bias as stored, without the kernel's own copy
 
  private:
+  friend class LinearGroup;
   struct Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// Layers over one input (q, k, v; gate, up) run as one: where they share a kernel, a step prepares x once and
+// issues one parallel loop. Results equal those of the single layers. Borrows the layers, which must not
+// move.
+class LinearGroup {
+ public:
+  explicit LinearGroup(std::vector<const Linear*> layers) : layers_(std::move(layers)) {}
+
+  // One result per layer, in order.
+  std::vector<at::Tensor> forward(const at::Tensor& x) const;  // [tokens, in] -> each [tokens, out]
+  void prepare() const;                                        // as Linear::prepare
+
+ private:
+  bool share_kernel(const at::Tensor& x) const;
+  std::vector<const Linear*> layers_;
 };
 
 }  // namespace quaver::nn

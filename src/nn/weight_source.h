@@ -19,8 +19,13 @@ namespace quaver::nn {
 struct LoadOptions {
   at::ScalarType compute_dtype = at::kFloat;  // of activations
   at::Device device = at::kCPU;
-  bool keep_quantized = true;  // false: quantized layers become dense in compute_dtype
+  bool keep_quantized = true;      // false: quantized layers become dense in compute_dtype
+  bool exact_activations = false;  // kernels must not round activations; for evaluation
+  bool force_tied_head = false;    // use the embedding as the head whatever the config says
 };
+
+// Whether a layer's bias must be there. An extra bias is used where it is found: some writers store zeros.
+enum class Bias { kOptional, kRequired };
 
 // Borrows the checkpoint. Not thread safe.
 class WeightSource {
@@ -35,15 +40,25 @@ class WeightSource {
   // A plain tensor of exactly this shape, in compute_dtype on the device. Error(kBadFile) names file, tensor,
   // expected and got.
   at::Tensor tensor(std::string_view name, const std::vector<int64_t>& shape);
+  // As `tensor`, but for large tables and plain weights: on the CPU with float32 activations it keeps the
+  // stored dtype and, where the file is mapped, the mapping.
+  at::Tensor matrix(std::string_view name, int64_t rows, int64_t cols);
   // `prefix`.weight (plain) or what the checkpoint's format says; `prefix`.bias when present.
-  Linear linear(std::string_view prefix, int64_t out, int64_t in);
+  Linear linear(std::string_view prefix, int64_t out, int64_t in, Bias bias = Bias::kOptional);
+  // True when the format stores this layer quantized.
+  bool is_quantized(std::string_view prefix) const;
   // Marks tensors as accounted for without loading them (a tied head's second copy).
   void ignore(std::string_view name);
+  void ignore_if(bool (*matches)(std::string_view name));
   // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took.
   void finish(std::string_view prefix) const;
 
  private:
   TensorView take(std::string_view name);
+  at::Tensor stored(std::string_view name, const std::vector<int64_t>& shape);
+  std::optional<at::Tensor> bias_of(std::string_view prefix, int64_t out, Bias rule);
+  std::string where(std::string_view name) const;
+
   const Checkpoint& checkpoint_;
   LoadOptions options_;
   const Format* format_;

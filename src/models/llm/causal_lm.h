@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint.h"
 #include "nn/attention_context.h"
 #include "nn/linear.h"
+#include "nn/rope.h"
 #include "nn/weight_source.h"
 
 namespace quaver::models {
@@ -30,6 +31,7 @@ struct CausalLmInfo {
 struct StepContext {
   at::Tensor positions;  // int64 [tokens]
   nn::AttentionContext* attention = nullptr;
+  nn::RopeCache* rope = nullptr;  // optional; CausalLm::forward sets one of its own
 };
 
 class DecoderBlock {
@@ -47,6 +49,8 @@ class DecoderBlock {
     int fusion_group;
   };
   virtual std::vector<NamedLinear> linears() = 0;
+  // Lays weights out for their kernels now instead of on first use.
+  virtual void prepare() const = 0;
 };
 
 class CausalLm {
@@ -58,6 +62,10 @@ class CausalLm {
       const at::Tensor& hidden) const = 0;  // [tokens, hidden] -> f32 [tokens, vocab]; final norm included
   // Builds block i from the source; the caller owns it. For block-by-block work.
   virtual std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
+
+  // Of the head; for serving, where the first request should not pay.
+  virtual void prepare_head() const = 0;
+  void prepare() const;  // head and loaded blocks
 
   // Loads all blocks. Afterwards block(i) and forward work.
   void load_blocks(nn::WeightSource& source);
@@ -71,7 +79,8 @@ class CausalLm {
 
 // One row per family.
 struct CausalLmFamily {
-  const char* model_type;  // config.json's "model_type"
+  const char* model_type;    // config.json's "model_type"
+  const char* architecture;  // what config.json's "architectures" must name, where it names any
   // Embedding, final norm and head from the source; no blocks. Throws Error(kBadFile) naming the config key.
   std::unique_ptr<CausalLm> (*make_shell)(nn::WeightSource& source);
 };

@@ -1,0 +1,115 @@
+#include "models/llm/decoder.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/tanh.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/log.h"
+#include "models/llm/decoder_block.h"
+#include "nn/embedding.h"
+
+namespace quaver::models {
+
+namespace {
+
+bool same_bytes(const Checkpoint& checkpoint, const std::string& a, const std::string& b) {
+  TensorView first = checkpoint.read(a), second = checkpoint.read(b);
+  return first.dtype == second.dtype && first.shape == second.shape &&
+         std::ranges::equal(first.data.bytes(), second.data.bytes());
+}
+
+// The files decide where they hold a head; a second copy of the embedding is not kept.
+nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::Tensor& embedding) {
+  std::string stored = cat(config.head, ".weight"), table = cat(config.prefix, ".embed_tokens.weight");
+  int64_t vocab = config.info.vocab_size, hidden = config.info.hidden_size;
+  bool tied = config.info.tied_embeddings || source.options().force_tied_head;
+  if (tied && source.has(stored) && same_bytes(source.checkpoint(), stored, table)) {
+    source.ignore(stored);
+    return nn::Linear::plain(embedding, std::nullopt);
+  }
+  if (source.has(stored) || source.is_quantized(config.head)) {
+    if (tied)
+      log_warning(source.checkpoint().path().string(), ": tie_word_embeddings is true, but ", config.head,
+                  " differs from the embedding and is used");
+    config.info.tied_embeddings = false;
+    return source.linear(config.head, vocab, hidden);
+  }
+  require(tied, ErrorKind::kBadFile, source.checkpoint().path().string(), ": tensor '", stored,
+          "' is missing, and tie_word_embeddings is off, so that the embedding can't take its place");
+  config.info.tied_embeddings = true;
+  return nn::Linear::plain(embedding, std::nullopt);
+}
+
+// Buffers that older writers saved and that follow from the config.
+bool is_derived(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
+
+class Decoder : public CausalLm {
+ public:
+  Decoder(DecoderConfig config, nn::WeightSource& source) : config_(std::move(config)) {
+    CausalLmInfo& info = config_.info;
+    info.blocks_prefix = cat(config_.prefix, ".layers");
+    embedding_ =
+        source.matrix(cat(config_.prefix, ".embed_tokens.weight"), info.vocab_size, info.hidden_size);
+    norm_ = {source.tensor(cat(config_.prefix, ".norm.weight"), {info.hidden_size}), config_.norm_eps,
+             config_.norm};
+    head_ = load_head(config_, source, embedding_);
+    source.ignore_if(is_derived);
+    compute_dtype_ = source.options().compute_dtype;
+    rope_.full = std::make_shared<nn::RopeTable>(config_.rope, source.options().device);
+    rope_.window = std::make_shared<nn::RopeTable>(config_.window_rope, source.options().device);
+    embedding_scale_ =
+        at::scalar_tensor(config_.embedding_scale, at::kFloat).to(compute_dtype_).item<double>();
+  }
+
+  const CausalLmInfo& info() const override { return config_.info; }
+
+  at::Tensor embed(const at::Tensor& token_ids) const override {
+    check_ids(token_ids);
+    at::Tensor rows = nn::embedding(embedding_, token_ids, compute_dtype_);
+    return embedding_scale_ == 1 ? rows : rows * embedding_scale_;
+  }
+
+  at::Tensor logits(const at::Tensor& hidden) const override {
+    at::Tensor scores = head_.forward(norm_.forward(hidden));
+    if (config_.final_softcap > 0) scores = at::tanh(scores / config_.final_softcap) * config_.final_softcap;
+    return scores.to(at::kFloat);
+  }
+
+  void prepare_head() const override { head_.prepare(); }
+
+  std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const override {
+    require(index >= 0 && index < config_.info.num_layers, ErrorKind::kInternal, "no block ", index);
+    return make_decoder_block(config_, rope_, index, source);
+  }
+
+ private:
+  // On other devices the check would wait for the device; there the caller has checked.
+  void check_ids(const at::Tensor& token_ids) const {
+    if (!token_ids.is_cpu()) return;
+    at::Tensor ids = token_ids.contiguous();
+    for (int64_t i = 0; i < ids.numel(); ++i) {
+      int64_t id = ids.const_data_ptr<int64_t>()[i];
+      require(id >= 0 && id < config_.info.vocab_size, ErrorKind::kInvalidInput, "token id ", id,
+              " is outside the vocabulary of ", config_.info.vocab_size);
+    }
+  }
+
+  DecoderConfig config_;
+  BlockRope rope_;
+  at::ScalarType compute_dtype_ = at::kFloat;
+  at::Tensor embedding_;        // [vocab, hidden], as stored
+  double embedding_scale_ = 1;  // rounded to the compute dtype
+  nn::RmsNorm norm_;
+  nn::Linear head_;
+};
+
+}  // namespace
+
+std::unique_ptr<CausalLm> make_decoder(DecoderConfig config, nn::WeightSource& source) {
+  return std::make_unique<Decoder>(std::move(config), source);
+}
+
+}  // namespace quaver::models

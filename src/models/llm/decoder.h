@@ -1,0 +1,16 @@
+// The decoder that all families share: embedding, blocks, final norm, head.
+#pragma once
+
+#include <memory>
+
+#include "models/llm/causal_lm.h"
+#include "models/llm/decoder_config.h"
+
+namespace quaver::models {
+
+// Takes embedding, final norm and head from the source. Without a head in the file the embedding is used when
+// the config ties them (or the options force it); a tied head that is stored once more is dropped when its
+// bytes agree.
+std::unique_ptr<CausalLm> make_decoder(DecoderConfig config, nn::WeightSource& source);
+
+}  // namespace quaver::models

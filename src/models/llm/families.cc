@@ -1,0 +1,20 @@
+// The table of decoder families: one row each.
+#include "models/llm/families.h"
+
+#include <array>
+
+namespace quaver::models {
+
+std::span<const CausalLmFamily> causal_lm_families() {
+  static constexpr std::array kFamilies = {
+      CausalLmFamily{"llama", "LlamaForCausalLM", make_llama},
+      CausalLmFamily{"qwen2", "Qwen2ForCausalLM", make_qwen2},
+      CausalLmFamily{"qwen3", "Qwen3ForCausalLM", make_qwen3},
+      CausalLmFamily{"qwen3_moe", "Qwen3MoeForCausalLM", make_qwen3_moe},
+      CausalLmFamily{"gemma3_text", "Gemma3ForCausalLM", make_gemma3_text},
+      CausalLmFamily{"gemma3", "Gemma3ForConditionalGeneration", make_gemma3},
+  };
+  return kFamilies;
+}
+
+}  // namespace quaver::models

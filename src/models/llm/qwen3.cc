@@ -1,0 +1,18 @@
+// Qwen3: norms on q and k per head, no biases unless the config asks for them.
+#include "models/llm/decoder.h"
+#include "models/llm/families.h"
+#include "models/llm/qwen_config.h"
+
+namespace quaver::models {
+
+std::unique_ptr<CausalLm> make_qwen3(nn::WeightSource& source) {
+  ConfigReader config = config_of(source.checkpoint());
+  DecoderConfig decoder = read_qwen(config, {.head_dim = 128});
+  decoder.info.family = "qwen3";
+  decoder.qk_norm = true;
+  decoder.qkv_bias = decoder.output_bias = config.flag("attention_bias", false);
+  read_qwen_windows(config, decoder);
+  return make_decoder(std::move(decoder), source);
+}
+
+}  // namespace quaver::models

@@ -1,0 +1,31 @@
+// A quantized weight whose packed codes live on a device and are expanded with ATen on demand.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "formats/quant_weight.h"
+
+namespace quaver::nn {
+
+// Takes integer codes in groups along the input, with float scales; others are refused by `can_expand`.
+// Immutable.
+class DeviceQuantWeight {
+ public:
+  static bool can_expand(const QuantWeight& weight);
+  DeviceQuantWeight(const QuantWeight& weight, at::Device device);
+
+  at::Tensor dense(at::ScalarType dtype) const;  // [out, in]: float32 products, rounded to dtype
+  size_t size_bytes() const;
+
+ private:
+  at::Tensor codes() const;  // float32 [out, in]
+
+  int64_t rows_, cols_, group_;
+  int bits_;
+  at::Tensor packed_;  // uint8 [out, row_bytes]
+  at::Tensor scales_;  // f32, f16 or bf16 [out, groups]
+  at::Tensor zeros_;   // uint8 [out, groups]; undefined when symmetric
+  at::Tensor groups_;  // int64 [in]: each channel's group; undefined when groups are runs of equal length
+};
+
+}  // namespace quaver::nn

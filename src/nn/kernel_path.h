@@ -1,0 +1,23 @@
+// Decides which of an operation's two bodies runs: the ATen expression or the kernel.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <initializer_list>
+
+namespace quaver::nn {
+
+// True when kernels may take these operands: activations (`x`) are float32 on the CPU, and neither they nor
+// any of `weights` ask for a gradient. Undefined tensors among `weights` don't count.
+bool kernels_apply(const at::Tensor& x, std::initializer_list<const at::Tensor*> weights = {});
+
+// While one lives, this thread runs the ATen bodies only; for comparisons.
+class AtenOnly {
+ public:
+  AtenOnly();
+  ~AtenOnly();
+  AtenOnly(const AtenOnly&) = delete;
+  AtenOnly& operator=(const AtenOnly&) = delete;
+};
+
+}  // namespace quaver::nn

@@ -1,0 +1,120 @@
+#include "nn/kernel_weight.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "nn/tensor_bridge.h"
+#include "numerics/half.h"
+
+namespace quaver::nn {
+
+namespace {
+
+bool has_float_scales(const QuantWeight& weight) {
+  ScaleCodec codec = weight.scale.codec;
+  return !weight.scale.super &&
+         (codec == ScaleCodec::kF32 || codec == ScaleCodec::kF16 || codec == ScaleCodec::kBF16);
+}
+
+// Kernels know integer codes, one level of float scales per row and group of input channels, and integer zero
+// points.
+bool kernels_know(const QuantWeight& weight) {
+  return element_info(weight.element).integer && weight.group.rows == 1 && has_float_scales(weight) &&
+         !std::holds_alternative<RealMins>(weight.offset) &&
+         weight.activation.mode == ActivationQuant::Mode::kNone;
+}
+
+std::vector<float> float_scales(const Scales& scales) {
+  if (scales.codec == ScaleCodec::kF32)
+    return {scales.data.as<float>().begin(), scales.data.as<float>().end()};
+  auto to_float = scales.codec == ScaleCodec::kF16 ? f16_to_float : bf16_to_float;
+  std::vector<float> values;
+  for (uint16_t bits : scales.data.as<uint16_t>()) values.push_back(to_float(bits));
+  return values;
+}
+
+const kernels::LinearKernel* find_kernel(const kernels::LinearProblem& problem) {
+  try {
+    return &kernels::choose_linear_kernel(problem);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUnsupported) return nullptr;
+    throw;
+  }
+}
+
+// This thread's scratch memory; grows and stays.
+std::byte* workspace(size_t size_bytes) {
+  thread_local Buffer memory;
+  thread_local std::byte* start = nullptr;
+  if (memory.size_bytes() < size_bytes) memory = Buffer::allocate(size_bytes, start);
+  return start;
+}
+
+}  // namespace
+
+std::unique_ptr<KernelWeight> KernelWeight::prepack(const kernels::WeightView& view) {
+  const kernels::LinearKernel* kernel = find_kernel(view.problem);
+  if (!kernel) return nullptr;
+  std::unique_ptr<KernelWeight> result(new KernelWeight);
+  result->problem_ = view.problem;
+  result->kernel_ = kernel;
+  result->prepacked_ = kernel->prepack(view);
+  return result;
+}
+
+std::unique_ptr<KernelWeight> KernelWeight::of(const QuantWeight& weight, bool exact_activations) {
+  if (!kernels_know(weight)) return nullptr;
+  std::vector<float> scales = float_scales(weight.scale);
+  const auto* zeros = std::get_if<IntegerZeros>(&weight.offset);
+  kernels::LinearProblem problem{.n = weight.shape.rows,
+                                 .k = weight.shape.cols,
+                                 .quantized = true,
+                                 .element = weight.element,
+                                 .group = weight.group.cols,
+                                 .has_zeros = zeros != nullptr,
+                                 .has_permutation = !weight.permutation.empty(),
+                                 .exact_activations = exact_activations};
+  return prepack({.problem = problem,
+                  .codes = weight.codes.bytes(),
+                  .scales = scales.data(),
+                  .zeros = zeros ? zeros->data.as<uint8_t>().data() : nullptr,
+                  .permutation = weight.permutation.empty() ? nullptr : weight.permutation.data()});
+}
+
+std::unique_ptr<KernelWeight> KernelWeight::of(const at::Tensor& plain) {
+  kernels::LinearProblem problem{.n = plain.size(0),
+                                 .k = plain.size(1),
+                                 .plain = dtype_of(plain.scalar_type()),
+                                 .exact_activations = true};
+  return prepack(
+      {.problem = problem, .codes = {static_cast<const std::byte*>(plain.data_ptr()), plain.nbytes()}});
+}
+
+std::vector<at::Tensor> KernelWeight::run(std::span<const Part> parts, const at::Tensor& x) {
+  at::Tensor rows = x.stride(-1) == 1 ? x : x.contiguous();
+  std::vector<at::Tensor> results;
+  std::vector<kernels::LinearPart> jobs;
+  size_t workspace_bytes = 0;
+  for (const Part& part : parts) {
+    const KernelWeight& weight = *part.weight;
+    at::Tensor& y = results.emplace_back(at::empty({rows.size(0), weight.problem_.n}, rows.options()));
+    jobs.push_back({.problem = &weight.problem_,
+                    .weight = weight.prepacked_.get(),
+                    .y = y.mutable_data_ptr<float>(),
+                    .y_stride = weight.problem_.n,
+                    .bias = part.bias.defined() ? part.bias.const_data_ptr<float>() : nullptr});
+    workspace_bytes =
+        std::max(workspace_bytes, weight.kernel_->workspace_bytes(weight.problem_, rows.size(0)));
+  }
+  if (rows.size(0) == 0) return results;
+  parts[0].weight->kernel_->run_parts(jobs, {.x = rows.const_data_ptr<float>(),
+                                             .x_stride = rows.stride(0),
+                                             .m = rows.size(0),
+                                             .workspace = workspace(workspace_bytes),
+                                             .pool = &global_thread_pool()});
+  return results;
+}
+
+}  // namespace quaver::nn

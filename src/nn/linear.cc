@@ -1,0 +1,102 @@
+#include "nn/linear.h"
+
+#include <ATen/ops/linear.h>
+
+#include <utility>
+
+#include "nn/kernel_path.h"
+#include "nn/linear_impl.h"
+#include "nn/tensor_bridge.h"
+
+namespace quaver::nn {
+
+const KernelWeight* Linear::Impl::kernel_weight() const {
+  if (overridden || observer || !on_cpu()) return nullptr;
+  std::call_once(kernel_once, [this] {
+    kernel = plain.defined() ? KernelWeight::of(plain) : KernelWeight::of(*quant, exact_activations);
+  });
+  return kernel.get();
+}
+
+Linear::Linear() : impl_(std::make_unique<Impl>()) {}
+Linear::~Linear() = default;
+Linear::Linear(Linear&&) noexcept = default;
+Linear& Linear::operator=(Linear&&) noexcept = default;
+
+Linear Linear::plain(at::Tensor weight, std::optional<at::Tensor> bias) {
+  Linear layer;
+  layer.impl_->compute_dtype = weight.scalar_type();
+  layer.impl_->plain = weight.contiguous();
+  layer.impl_->bias = std::move(bias);
+  if (layer.impl_->bias) layer.impl_->kernel_bias = layer.impl_->bias->detach().to(at::kFloat).contiguous();
+  return layer;
+}
+
+Linear Linear::quantized(std::shared_ptr<const QuantWeight> weight, std::optional<at::Tensor> bias,
+                         at::ScalarType compute_dtype, at::Device device) {
+  Linear layer;
+  if (!device.is_cpu()) {
+    require(DeviceQuantWeight::can_expand(*weight), ErrorKind::kUnsupported, "weights of element ",
+            element_info(weight->element).name, " can't stay quantized on ", device.str());
+    layer.impl_->on_device = std::make_unique<DeviceQuantWeight>(*weight, device);
+  }
+  layer.impl_->compute_dtype = compute_dtype;
+  layer.impl_->quant = std::move(weight);
+  layer.impl_->bias = std::move(bias);
+  if (layer.impl_->bias) layer.impl_->kernel_bias = layer.impl_->bias->detach().to(at::kFloat).contiguous();
+  return layer;
+}
+
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  if (impl_->observer) impl_->observer(x);
+  if (kernels_apply(x, {&impl_->plain}))
+    if (const KernelWeight* kernel = impl_->kernel_weight()) {
+      KernelWeight::Part part{kernel, impl_->kernel_bias};
+      return KernelWeight::run({&part, 1}, x)[0];
+    }
+  std::optional<at::Tensor> bias = impl_->bias;
+  if (bias) bias = bias->to(x.scalar_type());
+  return at::linear(x, dense_weight().to(x.scalar_type()), bias);
+}
+
+int64_t Linear::in_features() const { return impl_->in(); }
+int64_t Linear::out_features() const { return impl_->out(); }
+const std::optional<at::Tensor>& Linear::bias() const { return impl_->bias; }
+std::shared_ptr<const QuantWeight> Linear::quant_weight() const { return impl_->quant; }
+
+at::Tensor Linear::dense_weight() const {
+  if (impl_->plain.defined()) return impl_->plain;
+  if (impl_->on_device) return impl_->on_device->dense(impl_->compute_dtype);
+  Buffer values = Buffer::copy_of(dequantize(*impl_->quant));
+  return tensor_over({DType::kF32, {out_features(), in_features()}, values}, "weight")
+      .to(impl_->compute_dtype);
+}
+
+void Linear::set_dense_weight(at::Tensor weight) {
+  require(weight.dim() == 2 && weight.size(0) == out_features() && weight.size(1) == in_features(),
+          ErrorKind::kInternal, "a layer of [", out_features(), ", ", in_features(),
+          "] was given a weight of ", weight.sizes().vec());
+  impl_->plain = std::move(weight);
+  impl_->overridden = true;
+}
+
+void Linear::set_input_observer(std::function<void(const at::Tensor&)> observer) {
+  impl_->observer = std::move(observer);
+}
+
+void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }
+
+void Linear::prepare() const { impl_->kernel_weight(); }
+
+std::string Linear::kernel_name() const {
+  const KernelWeight* kernel = impl_->kernel_weight();
+  return kernel ? kernel->kernel().name : "aten";
+}
+
+size_t Linear::size_bytes() const {
+  size_t bias_bytes = impl_->bias ? impl_->bias->nbytes() : 0;
+  if (impl_->plain.defined()) return impl_->plain.nbytes() + bias_bytes;
+  return impl_->quant->size_bytes() + bias_bytes;
+}
+
+}  // namespace quaver::nn

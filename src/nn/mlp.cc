@@ -1,0 +1,22 @@
+#include "nn/mlp.h"
+
+#include <utility>
+
+namespace quaver::nn {
+
+Mlp::Mlp(Activation activation, Linear gate, Linear up, Linear down)
+    : activation_(activation),
+      layers_(new Layers{std::move(gate), std::move(up), std::move(down)}),
+      gate_up_({&layers_->gate, &layers_->up}) {}
+
+at::Tensor Mlp::forward(const at::Tensor& x) const {
+  std::vector<at::Tensor> halves = gate_up_.forward(x);
+  return layers_->down.forward(gated(activation_, halves[0], halves[1]));
+}
+
+void Mlp::prepare() const {
+  gate_up_.prepare();
+  layers_->down.prepare();
+}
+
+}  // namespace quaver::nn

@@ -1,0 +1,91 @@
+#include "nn/rope.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cos.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sin.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace quaver::nn {
+
+namespace {
+
+constexpr double kTwoPi = 2 * std::numbers::pi;
+
+// theta ^ (2 j / dim), float32 throughout so that the frequencies are those that models were trained with.
+at::Tensor wavelength_factors(const RopeSpec& spec) {
+  return at::pow(spec.theta, at::arange(0, spec.dim, 2, at::kFloat) / static_cast<double>(spec.dim));
+}
+
+at::Tensor llama3(const at::Tensor& inverse, const RopeScaling& s) {
+  at::Tensor wavelength = kTwoPi / inverse;
+  at::Tensor blend =
+      (s.original_max_positions / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+  at::Tensor blended = (1 - blend) * inverse / s.factor + blend * inverse;
+  at::Tensor is_long = wavelength > s.original_max_positions / s.low_freq_factor;
+  at::Tensor is_short = wavelength < s.original_max_positions / s.high_freq_factor;
+  return at::where(is_long, inverse / s.factor, at::where(is_short, inverse, blended));
+}
+
+// The dimension whose wave turns `rotations` times over the original context.
+double yarn_dimension(const RopeSpec& spec, double rotations) {
+  double turns = spec.scaling.original_max_positions / (rotations * kTwoPi);
+  return static_cast<double>(spec.dim) * std::log(turns) / (2 * std::log(spec.theta));
+}
+
+at::Tensor yarn(const RopeSpec& spec) {
+  const RopeScaling& s = spec.scaling;
+  double low = yarn_dimension(spec, s.beta_fast), high = yarn_dimension(spec, s.beta_slow);
+  if (s.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0), high = std::min(high, static_cast<double>(spec.dim - 1));
+  if (low == high) high += 0.001;
+  at::Tensor ramp = ((at::arange(spec.dim / 2, at::kFloat) - low) / (high - low)).clamp(0, 1);
+  at::Tensor keep = 1 - ramp, factors = wavelength_factors(spec);
+  return 1.0 / (s.factor * factors) * (1 - keep) + 1.0 / factors * keep;
+}
+
+at::Tensor scaled_inverse_frequencies(const RopeSpec& spec) {
+  if (spec.scaling.kind == RopeScaling::Kind::kYarn) return yarn(spec);
+  at::Tensor inverse = 1.0 / wavelength_factors(spec);
+  if (spec.scaling.kind == RopeScaling::Kind::kLinear) return inverse / spec.scaling.factor;
+  if (spec.scaling.kind == RopeScaling::Kind::kLlama3) return llama3(inverse, spec.scaling);
+  return inverse;
+}
+
+}  // namespace
+
+RopeTable::RopeTable(const RopeSpec& spec, at::Device device)
+    : inverse_frequencies_(scaled_inverse_frequencies(spec).to(device)),
+      attention_factor_(spec.scaling.kind == RopeScaling::Kind::kYarn ? spec.scaling.attention_factor : 1.0) {
+}
+
+RopeAngles RopeTable::angles(const at::Tensor& positions, at::ScalarType dtype) const {
+  at::Tensor angle = positions.to(at::kFloat).unsqueeze(1) * inverse_frequencies_;
+  at::Tensor cos = at::cos(angle), sin = at::sin(angle);
+  if (attention_factor_ != 1.0) cos = cos * attention_factor_, sin = sin * attention_factor_;
+  return {cos.to(dtype), sin.to(dtype)};
+}
+
+const RopeAngles& RopeCache::angles(const RopeTable& table, const at::Tensor& positions,
+                                    at::ScalarType dtype) {
+  for (const auto& [known, angles] : entries_)
+    if (known == &table) return angles;
+  return entries_.emplace_back(&table, table.angles(positions, dtype)).second;
+}
+
+at::Tensor apply_rope(const at::Tensor& x, const RopeAngles& angles) {
+  int64_t half = angles.cos.size(-1), head_dim = x.size(-1);
+  at::Tensor cos = angles.cos.unsqueeze(1), sin = angles.sin.unsqueeze(1);
+  at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
+  at::Tensor turned_a = a * cos - b * sin, turned_b = b * cos + a * sin;
+  if (2 * half == head_dim) return at::cat({turned_a, turned_b}, -1);
+  return at::cat({turned_a, turned_b, x.narrow(-1, 2 * half, head_dim - 2 * half)}, -1);
+}
+
+}  // namespace quaver::nn

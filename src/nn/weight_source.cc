@@ -1,0 +1,107 @@
+#include "nn/weight_source.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "nn/device_quant_weight.h"
+#include "nn/tensor_bridge.h"
+
+namespace quaver::nn {
+
+namespace {
+
+bool is_floating(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF64;
+}
+
+std::string joined(const std::vector<std::string>& names, size_t limit) {
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), limit); ++i) text += (i ? ", " : "") + names[i];
+  return names.size() > limit ? cat(text, " and ", names.size() - limit, " more") : text;
+}
+
+}  // namespace
+
+WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
+    : checkpoint_(checkpoint), options_(options), format_(detect_format(checkpoint)) {}
+
+bool WeightSource::has(std::string_view name) const { return checkpoint_.find(name) != nullptr; }
+
+std::string WeightSource::where(std::string_view name) const {
+  return cat(checkpoint_.file_of(name), ": tensor '", name, "'");
+}
+
+TensorView WeightSource::take(std::string_view name) {
+  require(has(name), ErrorKind::kBadFile, checkpoint_.path().string(), ": tensor '", name, "' is missing");
+  used_.emplace(name);
+  return checkpoint_.read(name);
+}
+
+at::Tensor WeightSource::stored(std::string_view name, const std::vector<int64_t>& shape) {
+  TensorView view = take(name);
+  require(view.shape == shape, ErrorKind::kBadFile, where(name), " has shape ", view.shape, ", expected ",
+          shape);
+  require(is_floating(view.dtype), ErrorKind::kBadFile, where(name), " has dtype ",
+          dtype_info(view.dtype).name, ", expected a plain floating dtype");
+  return tensor_over(view, where(name));
+}
+
+at::Tensor WeightSource::tensor(std::string_view name, const std::vector<int64_t>& shape) {
+  return stored(name, shape).to(options_.device, options_.compute_dtype);
+}
+
+at::Tensor WeightSource::matrix(std::string_view name, int64_t rows, int64_t cols) {
+  at::Tensor weight = stored(name, {rows, cols});
+  bool keep =
+      options_.device.is_cpu() && options_.compute_dtype == at::kFloat && weight.scalar_type() != at::kDouble;
+  return keep ? weight : weight.to(options_.device, options_.compute_dtype);
+}
+
+std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t out, Bias rule) {
+  std::string name = cat(prefix, ".bias");
+  if (rule == Bias::kOptional && !has(name)) return std::nullopt;
+  return tensor(name, {out});
+}
+
+Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
+  LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
+  if (plan.tensors.empty()) {
+    at::Tensor weight = matrix(cat(prefix, ".weight"), out, in);
+    return Linear::plain(weight, bias_of(prefix, out, rule));
+  }
+  plan.shape = {out, in};
+  auto quant = std::make_shared<QuantWeight>(format_->unpack(plan, checkpoint_));
+  used_.insert(plan.tensors.begin(), plan.tensors.end());
+  require(quant->shape == Extent2d{out, in}, ErrorKind::kBadFile, checkpoint_.path().string(), ": layer '",
+          prefix, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [", out, ", ",
+          in, "]");
+  std::optional<at::Tensor> bias = bias_of(prefix, out, rule);
+  bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*quant));
+  Linear layer =
+      Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
+  layer.set_exact_activations(options_.exact_activations);
+  if (keep) return layer;
+  return Linear::plain(layer.dense_weight().to(options_.device), bias);
+}
+
+bool WeightSource::is_quantized(std::string_view prefix) const {
+  return format_ && !format_->plan(checkpoint_, prefix).tensors.empty();
+}
+
+void WeightSource::ignore(std::string_view name) { used_.emplace(name); }
+
+void WeightSource::ignore_if(bool (*matches)(std::string_view)) {
+  for (const TensorInfo& info : checkpoint_.tensors())
+    if (matches(info.name)) used_.insert(info.name);
+}
+
+void WeightSource::finish(std::string_view prefix) const {
+  std::vector<std::string> unused;
+  for (const TensorInfo& info : checkpoint_.tensors())
+    if (info.name.starts_with(prefix) && !used_.contains(info.name)) unused.push_back(info.name);
+  if (unused.empty()) return;
+  fail(ErrorKind::kBadFile, checkpoint_.path().string(), ": ", unused.size(),
+       " tensors belong to no layer of this model: ", joined(unused, 5));
+}
+
+}  // namespace quaver::nn
