@@ -1,0 +1,41 @@
+// What happens to every request before and around its handler: name, key, CORS, route, readiness, errors.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "server/call.h"
+#include "server/metrics.h"
+#include "server/router.h"
+#include "server/served_model.h"
+#include "server/server.h"
+#include "server/workers.h"
+
+namespace quaver::server {
+
+// Thread safe. Borrows the options and the state.
+class Dispatcher {
+ public:
+  Dispatcher(const ServerOptions& options, ServerState& state)
+      : options_(options), state_(state), workers_(options.worker_threads) {}
+
+  void operator()(HttpRequest request, std::shared_ptr<Reply> reply);
+  void attach(std::shared_ptr<const ServedModel> model);
+  std::shared_ptr<const ServedModel> model() const;
+  Metrics& metrics() { return metrics_; }
+
+ private:
+  void handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
+  void check_ready(const Route& route) const;
+  void run(const Route& route, Call call);
+  [[noreturn]] void refuse_route(const Route& route) const;
+
+  const ServerOptions& options_;
+  ServerState& state_;
+  Metrics metrics_;
+  mutable std::mutex mutex_;
+  std::shared_ptr<const ServedModel> model_;
+  Workers workers_;  // last: its tasks use the rest
+};
+
+}  // namespace quaver::server

@@ -1,0 +1,19 @@
+// The handlers of all routes, one group per file.
+#pragma once
+
+#include "server/call.h"
+
+namespace quaver::server {
+
+void chat_completions(Call call);  // chat.cc
+void completions(Call call);       // completions.cc
+void tokenize(Call call);          // tokenize.cc
+void detokenize(Call call);
+void list_models(Call call);  // models.cc
+void show_model(Call call);
+void health(Call call);  // service.cc
+void version(Call call);
+void load(Call call);
+void metrics(Call call);  // metrics_page.cc
+
+}  // namespace quaver::server

@@ -1,0 +1,36 @@
+// The table of routes: method and path to handler.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "server/call.h"
+
+namespace quaver::server {
+
+enum class RunOn { kIoThread, kWorker };
+
+struct Route {
+  std::string_view method;
+  std::string_view path;     // `{}` stands for one segment, `{...}` at the end for the rest
+  Handler handler;           // null: known, and not served by this build
+  std::string_view ability;  // what the model must be able to do; "" = nothing, "model" = be loaded
+  RunOn run_on = RunOn::kWorker;
+  bool open = false;  // needs no API key
+};
+
+// Every route there is, one row each (routes.cc).
+std::span<const Route> all_routes();
+
+struct Match {
+  const Route* route = nullptr;  // null when no row fits both
+  std::vector<std::string> captures;
+  std::string allowed;  // methods that the path takes; empty when the path is unknown
+};
+
+// HEAD finds the row of GET.
+Match find_route(std::span<const Route> routes, std::string_view method, std::string_view path);
+
+}  // namespace quaver::server

@@ -1,0 +1,41 @@
+// A loaded model as the routes see it: its names, its defaults, and what its chat template can take.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "pipeline/pipeline.h"
+#include "server/special_text.h"
+
+namespace quaver::server {
+
+class Fields;
+struct ServerOptions;
+
+// How a template wants message contents; found by rendering samples when the model is attached.
+struct TemplateTraits {
+  bool lists = false;      // contents as lists of parts come out as text
+  bool strings = true;     // contents as plain text come out
+  bool developer = false;  // knows the role; otherwise it is sent as "system"
+};
+
+// Immutable and thread safe; borrows the pipeline.
+struct ServedModel {
+  ServedModel(pipeline::Pipeline& pipeline, const ServerOptions& options);
+
+  bool can(std::string_view ability) const;
+  // Reads the field `model`; throws ApiError 404 unless it is absent, a served name or the model's path.
+  // Returns the name to answer with.
+  std::string check_name(Fields& fields) const;
+
+  pipeline::Pipeline& pipeline;
+  std::vector<std::string> names;  // first = the one in answers
+  json defaults;                   // sampling defaults: the operator's over the checkpoint's
+  SpecialText specials;
+  TemplateTraits traits;
+};
+
+}  // namespace quaver::server
