@@ -24,6 +24,16 @@ struct GgufVocabulary {
   bool add_bos = false, add_eos = false, add_space_prefix = true;
 };
 
+// Decoding that goes on, of one sequence. Not thread safe; borrows the tokenizer.
+class DecodeStream {
+ public:
+  virtual ~DecodeStream() = default;
+  // The text that the ids so far settle and that was not returned before: whole characters, maybe none.
+  virtual std::string push(int32_t id) = 0;
+  // The rest; once, and last.
+  virtual std::string finish() = 0;
+};
+
 // Immutable and thread safe.
 class Tokenizer {
  public:
@@ -38,11 +48,15 @@ class Tokenizer {
   // The inverse, as `tokenizers`' decode. Ids outside the vocabulary are Error(kInvalidInput).
   virtual std::string decode(std::span<const int32_t> ids, bool skip_special_tokens) const = 0;
 
+  // All pieces that it returns, joined, equal decode of all ids. This default decodes anew with every id;
+  // what the functions below return does only the work of the new token.
+  virtual std::unique_ptr<DecodeStream> decode_stream(bool skip_special_tokens) const;
+
   // The spelling in the vocabulary ("Ġthe", "<0x0A>").
   virtual std::string_view token_text(int32_t id) const = 0;
   virtual std::optional<int32_t> token_id(std::string_view token) const = 0;
   virtual bool is_special(int32_t id) const = 0;
-  virtual int32_t vocab_size() const = 0;  // added tokens included
+  virtual int32_t vocab_size() const = 0;  // one past the largest id, added tokens included
 
   // A tokenizer.json document that gives this same tokenizer; for export.
   virtual std::string to_tokenizer_json() const = 0;

@@ -1,0 +1,50 @@
+// Typed access to the fields of tokenizer components.
+#include "text/tokenizer/model_fields.h"
+
+#include "text/tokenizer/utf8.h"
+
+namespace quaver::text {
+
+Vocabulary read_vocabulary(const json& spec, std::string_view what) {
+  const auto it = spec.find("vocab");
+  require(it != spec.end() && it->is_object(), ErrorKind::kBadFile, what,
+          ": the model has no object 'vocab'");
+  Vocabulary vocabulary;
+  for (const auto& [token, id] : it->items()) {
+    require(id.is_number_integer(), ErrorKind::kBadFile, what, ": the id of token '", token,
+            "' is not a whole number");
+    vocabulary.add(token, id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX ? -1 : id.get<int64_t>(),
+                   what);
+  }
+  require(vocabulary.size() > 0, ErrorKind::kBadFile, what, ": the vocabulary is empty");
+  return vocabulary;
+}
+
+std::optional<std::string> optional_text(const json& spec, const char* key, std::string_view what) {
+  const auto it = spec.find(key);
+  if (it == spec.end() || it->is_null()) return std::nullopt;
+  return json_required<std::string>(spec, key, what);
+}
+
+char32_t read_character(const json& spec, const char* key, std::string_view what) {
+  const auto text = json_required<std::string>(spec, key, what);
+  require(!text.empty() && utf8_length(text[0]) == text.size(), ErrorKind::kBadFile, what, ": key '", key,
+          "' is '", text.substr(0, 40), "', expected one character");
+  size_t position = 0;
+  return utf8_next(text, position);
+}
+
+size_t read_count(const json& spec, const char* key, size_t fallback, size_t limit, std::string_view what) {
+  const auto it = spec.find(key);
+  if (it == spec.end() || it->is_null()) return fallback;
+  require(it->is_number_unsigned() && it->get<uint64_t>() <= limit, ErrorKind::kBadFile, what, ": key '", key,
+          "' is ", it->dump().substr(0, 40), ", expected a whole number up to ", limit);
+  return it->get<size_t>();
+}
+
+std::string read_type(const json& spec, std::string_view what) {
+  require(spec.is_object(), ErrorKind::kBadFile, what, " is not an object");
+  return json_required<std::string>(spec, "type", what);
+}
+
+}  // namespace quaver::text
