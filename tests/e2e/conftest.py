@@ -1,0 +1,100 @@
+"""What the end-to-end tests share: the binary, the real small model, a tiny one made on the spot, a running server."""
+import contextlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+
+from fetch_smollm2 import fetch  # noqa: E402
+
+
+@pytest.fixture(scope="session")
+def binary():
+    return pathlib.Path(os.environ["QUAVER_BINARY"])
+
+
+@pytest.fixture(scope="session")
+def smollm2():
+    return fetch()
+
+
+@pytest.fixture(scope="session")
+def run(binary):
+    """Runs a command; returns the finished process. `status` is what it must exit with."""
+    def call(*arguments, status=0, timeout=600, env=None):
+        done = subprocess.run([str(binary), *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
+                              env={**os.environ, **(env or {})})
+        assert done.returncode == status, f"{arguments}: status {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+    return call
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory):
+    """A random 4-layer model with a byte-level tokenizer, as Transformers saves it."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    torch.manual_seed(1)
+    config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4,
+                         num_key_value_heads=2, vocab_size=384, max_position_embeddings=512, tie_word_embeddings=True,
+                         bos_token_id=256, eos_token_id=257)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", eos_token="</s>")
+    tokenizer.chat_template = ("{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
+                               "{% if add_generation_prompt %}<s>assistant: {% endif %}")
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@contextlib.contextmanager
+def serving(binary, model, *flags, timeout=180):
+    """A server on a port of its own choosing; yields its base URL and process."""
+    log = subprocess.PIPE
+    server = subprocess.Popen([str(binary), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *map(str, flags)],
+                              stdout=log, stderr=subprocess.STDOUT, text=True)
+    lines, url = [], None
+    deadline = time.monotonic() + timeout
+    while url is None:
+        assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
+        line = server.stdout.readline()
+        lines.append(line)
+        found = re.search(r"http://127\.0\.0\.1:\d+", line)
+        url = found.group() if found else None
+    while True:
+        assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            if urllib.request.urlopen(url + "/health", timeout=2).status == 200:
+                break
+        time.sleep(0.05)
+    # Nobody reads the log further; a thread keeps the pipe from filling.
+    import threading
+    threading.Thread(target=lambda: [lines.append(line) for line in server.stdout], daemon=True).start()
+    try:
+        yield url, server, lines
+    finally:
+        if server.poll() is None:
+            server.terminate()
+            try:
+                server.wait(60)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+@pytest.fixture(scope="session")
+def serve(binary):
+    return lambda model, *flags, **options: serving(binary, model, *flags, **options)

@@ -1,0 +1,138 @@
+"""quaver quantize as a user runs it: every format and scheme, resume after kill -9, bad arguments, other readers."""
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+SHORT = ["--iters", 8, "--nsamples", 8, "--seqlen", 64, "--batch_size", 4, "--quiet"]
+
+
+def quantize(run, model, out, *flags, **options):
+    return run("quantize", "--model", model, "--output_dir", out, *SHORT, *flags, **options)
+
+
+def files_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if not p.name.startswith("report.")}
+
+
+@pytest.mark.parametrize("form,flags", [
+    ("auto_round", ["--scheme", "W4A16", "--group_size", 32]),
+    ("auto_round", ["--scheme", "W2A16G64"]),
+    ("auto_round", ["--scheme", "W3A16", "--asym"]),
+    ("auto_round", ["--scheme", "W4A16", "--asym", "--iters", 0]),
+    ("auto_round", ["--scheme", "W8A16", "--group-size", -1, "--iters", 0, "--disable_opt_rtn"]),
+    ("auto_gptq", ["--scheme", "W4A16"]),
+    ("auto_awq", ["--scheme", "W4A16", "--asym"]),
+])
+def test_every_format_loads_again(run, tiny_model, tmp_path, form, flags):
+    out = tmp_path / "out"
+    quantize(run, tiny_model, out, "--format", form, *flags)
+    layers = json.loads(run("inspect", out, "--json").stdout)
+    assert layers["format"] == form
+    assert all(row["storage"].startswith("int") for row in layers["linears"]) and len(layers["linears"]) == 28
+    answer = run("generate", out, "--prompt", "hello", "--max-tokens", 4, "--temperature", 0)
+    assert answer.stdout is not None
+    for name in ("config.json", "quantization_config.json", "tokenizer.json", "chat_template.jinja", "report.html"):
+        assert (out / name).exists(), name
+
+
+def test_layers_left_out_stay_plain(run, tiny_model, tmp_path):
+    out = tmp_path / "out"
+    rules = json.dumps({"model.layers.2.mlp.down_proj": {"bits": 8, "group_size": 32}})
+    quantize(run, tiny_model, out, "--ignore_layers", "layers.0,self_attn.v_proj", "--layer_config", rules)
+    names = set(load_file(out / "model.safetensors"))
+    assert "model.layers.0.mlp.up_proj.weight" in names and "model.layers.0.mlp.up_proj.qweight" not in names
+    assert "model.layers.1.self_attn.v_proj.weight" in names
+    assert "model.layers.1.self_attn.q_proj.qweight" in names
+    rows = {r["name"]: r["storage"] for r in json.loads(run("inspect", out, "--json").stdout)["linears"]}
+    assert rows["model.layers.2.mlp.down_proj"] == "int8 g32 sym"
+
+
+def test_f048_kill_and_resume_gives_the_same_bytes(run, binary, tiny_model, tmp_path):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    flags = ["--iters", 60, "--scheme", "W4A16"]
+    quantize(run, tiny_model, whole, *flags)
+    command = [str(binary), "quantize", "--model", str(tiny_model), "--output_dir", str(cut), *map(str, SHORT), *map(str, flags)]
+    staged = tmp_path / "cut.partial" / "staged"
+    for kill_after in (1, 3):
+        process = subprocess.Popen(command + ["--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None and len(list(staged.glob("*.safetensors"))) < kill_after:
+            time.sleep(0.002)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not cut.exists()
+    quantize(run, tiny_model, cut, *flags, "--resume")
+    assert files_of(whole) == files_of(cut)
+    names = set(load_file(cut / "model.safetensors"))
+    assert not any(n[:-len(".qweight")] + ".weight" in names for n in names if n.endswith(".qweight"))
+    assert not (tmp_path / "cut.partial").exists()
+
+
+def test_an_interrupted_run_is_not_resumed_with_other_arguments(run, tiny_model, tmp_path):
+    partial = tmp_path / "out.partial"
+    partial.mkdir()
+    (partial / "job.json").write_text(json.dumps({"iters": 1}))
+    failed = quantize(run, tiny_model, tmp_path / "out", status=2)
+    assert "--resume continues it" in failed.stderr
+    failed = quantize(run, tiny_model, tmp_path / "out", "--resume", status=2)
+    assert "can't resume" in failed.stderr
+
+
+@pytest.mark.parametrize("flags,message", [
+    (["--scheme", "W9A9"], "scheme 'W9A9' is not known"),
+    (["--bits", 5], "bits must be"),
+    (["--group_size", 0], "group_size must be"),
+    (["--format", "nonsense"], "format 'nonsense' can't be written"),
+    (["--layer_config", '{"no_such_layer": {"bits": 8}}'], "matches no layer"),
+    (["--dataset", "nowhere.jsonl"], "does not exist"),
+    (["--no_such_flag"], "--no_such_flag"),
+])
+def test_bad_arguments_are_named_before_any_work(run, tiny_model, tmp_path, flags, message):
+    status = 1 if "nowhere.jsonl" in flags else 2
+    failed = quantize(run, tiny_model, tmp_path / "out", *flags, status=status)
+    assert message in failed.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_models_own_folder_is_never_the_target(run, tiny_model):
+    failed = quantize(run, tiny_model, tiny_model, "--overwrite", status=2)
+    assert "the model's own folder" in failed.stderr
+    assert (tiny_model / "config.json").exists()
+
+
+def test_a_quantized_model_is_not_quantized_again(run, tiny_model, tmp_path):
+    quantize(run, tiny_model, tmp_path / "once", "--iters", 0)
+    failed = quantize(run, tmp_path / "once", tmp_path / "twice", status=2)
+    assert "quantized already" in failed.stderr
+
+
+def test_transformers_sees_the_same_weights(run, tiny_model, tmp_path):
+    """The packed tensors, unpacked by a few independent lines, equal what `quaver convert` writes."""
+    out, plain = tmp_path / "out", tmp_path / "plain"
+    quantize(run, tiny_model, out, "--scheme", "W4A16")
+    run("convert", out, "--to", "fp32", "--output", plain)
+    packed, dense = load_file(out / "model.safetensors"), load_file(plain / "model.safetensors")
+    for name, scales in packed.items():
+        if not name.endswith(".scales"):
+            continue
+        base = name[:-len(".scales")]
+        shifts = torch.arange(8, dtype=torch.int32) * 4
+        codes = ((packed[base + ".qweight"].unsqueeze(1) >> shifts[None, :, None]) & 15).flatten(0, 1)
+        zeros = ((packed[base + ".qzeros"].unsqueeze(-1) >> shifts) & 15).flatten(1) + 1
+        group = torch.arange(codes.shape[0]) // 128
+        assert torch.equal(((codes - zeros[group]).float() * scales[group].float()).T, dense[base + ".weight"])
+
+
+def test_sizes_shards_and_metadata(run, tiny_model, tmp_path):
+    out = tmp_path / "out"
+    quantize(run, tiny_model, out, "--iters", 0)
+    with safe_open(out / "model.safetensors", "pt") as handle:
+        assert handle.metadata() == {"format": "pt"}
+    assert not (out / "model.safetensors.index.json").exists()
+    report = json.loads((out / "report.json").read_text())
+    assert report["bytes"] < report["source_bytes"] and len(report["blocks"]) == 4
