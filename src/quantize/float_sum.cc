@@ -22,6 +22,11 @@ struct Row {
 Row cascade(const float* values, size_t rows) {
   const size_t ceil_log2 = rows <= 1 ? 0 : std::bit_width(rows - 1);
   const size_t power = std::max<size_t>(4, ceil_log2 / kLevels), step = size_t{1} << power;
+  Row total;
+  if (rows < step) {  // as below, with nothing above the lowest level
+    for (size_t row = 0; row < rows; ++row) total.add(values + row * kRow);
+    return total;
+  }
   Row levels[kLevels];
   size_t row = 0;
   while (row + step <= rows) {
@@ -33,8 +38,9 @@ Row cascade(const float* values, size_t rows) {
     }
   }
   for (; row < rows; ++row) levels[0].add(values + row * kRow);
-  for (size_t level = 1; level < kLevels; ++level) levels[0].add(levels[level].sum);
-  return levels[0];
+  total = levels[0];
+  for (size_t level = 1; level < kLevels; ++level) total.add(levels[level].sum);
+  return total;
 }
 
 }  // namespace

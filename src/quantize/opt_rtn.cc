@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "quantize/float_sum.h"
@@ -36,37 +37,40 @@ struct SearchProblem {
   int bits;
 };
 
-// sum h (s q - w)^2 with q = clamp(rne(w / s)); `loss` is scratch.
+// Weighted squared errors of values [begin, end) under one scale; a lower bound of their sum.
 template <class Arithmetic>
-[[gnu::always_inline]] inline float loss_of(const SearchProblem& p, float inverse, float scale, float* loss) {
+float squared_errors(const SearchProblem& p, float inverse, float scale, size_t begin, size_t end,
+                     float* loss) {
   const auto middle = static_cast<float>(1 << (p.bits - 1));
-  for (size_t i = 0; i < p.count; ++i) {
+  for (size_t i = begin; i < end; ++i) {
     const float steps = round_to_int(Arithmetic::round(inverse * p.values[i]));
     const float code = std::min(std::max(steps, -middle), middle - 1.0f);
     const float error = Arithmetic::round(Arithmetic::round(scale * code) - p.values[i]);
     loss[i] = error * error;
   }
   if (p.importance)
-    for (size_t i = 0; i < p.count; ++i) loss[i] *= p.importance[i];
+    for (size_t i = begin; i < end; ++i) loss[i] *= p.importance[i];
+  float lanes[8] = {};
+  for (size_t i = begin; i + 8 <= end; i += 8)
+    for (size_t lane = 0; lane < 8; ++lane) lanes[lane] += loss[i + lane];
+  float sum = 0.0f;
+  for (const float lane : lanes) sum += lane;
+  return sum;
+}
+
+// sum h (s q - w)^2 with q = clamp(rne(w / s)), or anything above `bound` once that much is certain; most
+// scales of the search give up in their first quarter. `loss` is scratch.
+template <class Arithmetic>
+float loss_of(const SearchProblem& p, float inverse, float scale, float bound, float* loss) {
+  constexpr size_t kChunk = 32;
+  constexpr float kSlack = 1.001f;  // far beyond what the order of the sum can change
+  float known = 0.0f;
+  for (size_t begin = 0; begin < p.count; begin += kChunk) {
+    const size_t end = std::min(begin + kChunk, p.count);
+    known += squared_errors<Arithmetic>(p, inverse, scale, begin, end, loss);
+    if (known > bound * kSlack) return known;
+  }
   return cascaded_sum(loss, p.count);
-}
-
-// Two clones, since this is where a search spends its time; neither may fuse products with sums, which would
-// change the result, so the wider one stops short of the instruction set that can.
-__attribute__((target_clones("avx2", "default"))) float loss_bf16(const SearchProblem& p, float inverse,
-                                                                  float scale, float* loss) {
-  return loss_of<Bf16Arithmetic>(p, inverse, scale, loss);
-}
-__attribute__((target_clones("avx2", "default"))) float loss_f32(const SearchProblem& p, float inverse,
-                                                                 float scale, float* loss) {
-  return loss_of<F32Arithmetic>(p, inverse, scale, loss);
-}
-
-float loss_with(Bf16Arithmetic, const SearchProblem& p, float inverse, float scale, float* loss) {
-  return loss_bf16(p, inverse, scale, loss);
-}
-float loss_with(F32Arithmetic, const SearchProblem& p, float inverse, float scale, float* loss) {
-  return loss_f32(p, inverse, scale, loss);
 }
 
 // How far the numerator of 1 / s walks from M, and in which steps.
@@ -94,14 +98,15 @@ float search_scale(const SearchProblem& p, std::vector<float>& scratch) {
   scratch.resize(p.count);
   float inverse = static_cast<float>(-middle) * unit;
   float best_scale = reciprocal<Arithmetic>(inverse);
-  float best_loss = loss_with(Arithmetic{}, p, inverse, best_scale, scratch.data());
+  float best_loss =
+      loss_of<Arithmetic>(p, inverse, best_scale, std::numeric_limits<float>::infinity(), scratch.data());
   float last = inverse;
   for (int k = -grid.steps; k <= grid.steps; ++k) {
     inverse = Arithmetic::round(static_cast<float>(-(middle - grid.delta * k)) * unit);
     if (inverse == last || k == 0) continue;  // the same scale has the same loss, which does not win
     last = inverse;
     const float scale = reciprocal<Arithmetic>(inverse);
-    const float loss = loss_with(Arithmetic{}, p, inverse, scale, scratch.data());
+    const float loss = loss_of<Arithmetic>(p, inverse, scale, best_loss, scratch.data());
     if (loss < best_loss) best_loss = loss, best_scale = scale;
   }
   return best_scale;
