@@ -75,6 +75,10 @@ function(quaver_use_torch target scope)
       target_precompile_headers(quaver_torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
     endif()
     target_precompile_headers(${target} REUSE_FROM quaver_torch_pch)
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL "EXECUTABLE")
+      target_compile_options(${target} PRIVATE -fPIC)  # not -fPIE, or the precompiled header doesn't fit
+    endif()
   endif()
 endfunction()
 
