@@ -12,7 +12,6 @@ find_program(CCACHE ccache)
 if(CCACHE)
   # Without these ccache does not cache files that use a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
-  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
 endif()
 find_program(LLD ld.lld)
 if(LLD)
@@ -75,6 +74,7 @@ function(quaver_use_torch target scope)
       target_precompile_headers(quaver_torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
     endif()
     target_precompile_headers(${target} REUSE_FROM quaver_torch_pch)
+    target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
     get_target_property(type ${target} TYPE)
     if(type STREQUAL "EXECUTABLE")
       target_compile_options(${target} PRIVATE -fPIC)  # not -fPIE, or the precompiled header doesn't fit
