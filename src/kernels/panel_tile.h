@@ -25,20 +25,23 @@ struct PanelTile {
 template <int Rows>
 QUAVER_INLINE void panel_tile(const PanelTile& t) {
   Vec acc[Rows][2];
-  for (int r = 0; r < Rows; ++r)
-    for (int c = 0; c < 2; ++c) acc[r][c] = t.accumulate ? load(t.y + r * t.y_stride + c * kLanes) : zero();
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+    acc[r][0] = t.accumulate ? load(t.y + r * t.y_stride) : zero();
+    acc[r][1] = t.accumulate ? load(t.y + r * t.y_stride + kLanes) : zero();
+  });
   const float* p = t.panel;
   for (int64_t i = 0; i < t.k; ++i, p += t.panel_stride) {
     Vec w0 = load(p), w1 = load(p + kLanes);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
+    unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
       Vec x = splat(t.x[r * t.x_stride + i]);
       acc[r][0] = fma(x, w0, acc[r][0]);
       acc[r][1] = fma(x, w1, acc[r][1]);
-    }
+    });
   }
-  for (int r = 0; r < Rows; ++r)
-    for (int c = 0; c < 2; ++c) store(t.y + r * t.y_stride + c * kLanes, acc[r][c]);
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+    store(t.y + r * t.y_stride, acc[r][0]);
+    store(t.y + r * t.y_stride + kLanes, acc[r][1]);
+  });
 }
 
 template <int Rows>

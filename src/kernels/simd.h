@@ -16,9 +16,24 @@
 #include <cstdint>
 
 #define QUAVER_INLINE inline __attribute__((always_inline))
+#define QUAVER_INLINE_LAMBDA __attribute__((always_inline))
 
 namespace quaver::kernels {
 namespace {
+
+// f(0) ... f(N - 1) with constants for indices. Arrays of vectors that are only indexed so live in registers;
+// GCC unrolls a plain loop too late for that and stores them in every round.
+template <int N>
+struct Index {
+  constexpr operator int() const { return N; }
+};
+template <int N, int I = 0, class F>
+QUAVER_INLINE void unrolled(const F& f) {
+  if constexpr (I < N) {
+    f(Index<I>());
+    unrolled<N, I + 1>(f);
+  }
+}
 
 #if defined(__AVX512F__)
 
@@ -181,7 +196,8 @@ QUAVER_INLINE VecI widen_u8(const uint8_t* p) {
 QUAVER_INLINE int lane_count(Mask m) { return __builtin_popcount(bits_of(m)); }
 QUAVER_INLINE void narrow_u8(uint8_t* p, VecI v, Mask m) {
   const char gone = -1;
-  const __m128i low = _mm_setr_epi8(0, 4, 8, 12, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone);
+  const __m128i low =
+      _mm_setr_epi8(0, 4, 8, 12, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone, gone);
   v = _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(low));
   int32_t halves[2] = {_mm256_extract_epi32(v, 0), _mm256_extract_epi32(v, 4)};
   __builtin_memcpy(p, halves, static_cast<size_t>(lane_count(m)));
@@ -237,6 +253,10 @@ QUAVER_INLINE int32_t sum_lanes_int(VecI v) {
 }
 
 #endif
+
+// Fixes the register type of an integer accumulator after a loop. GCC 12 otherwise carries it twice through the loop,
+// as 64-bit lanes and as 32-bit lanes, and spills half of them: the tile of 24 accumulators took twice the time.
+QUAVER_INLINE void settle(VecI& v) { asm("" : "+v"(v)); }
 
 // bf16 rounds to nearest, ties to even; NaN stays a quiet NaN, as in numerics/half.h.
 QUAVER_INLINE VecI bf16_bits(Vec v) {

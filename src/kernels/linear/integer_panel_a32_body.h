@@ -17,12 +17,11 @@ template <int Rows, int Channel>
 QUAVER_INLINE void channel_step(const Step& w, const VecI (&z)[2], const float* x, int64_t stride,
                                 Vec (&sum)[Rows][2]) {
   Vec w0 = steps_of<Channel>(w, 0, z[0]), w1 = steps_of<Channel>(w, 1, z[1]);
-#pragma GCC unroll 12
-  for (int r = 0; r < Rows; ++r) {
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
     Vec value = splat(x[r * stride + Channel]);
     sum[r][0] = fma(value, w0, sum[r][0]);
     sum[r][1] = fma(value, w1, sum[r][1]);
-  }
+  });
   if constexpr (Channel < 7) channel_step<Rows, Channel + 1>(w, z, x, stride, sum);
 }
 
@@ -30,21 +29,23 @@ template <int Bits, int Rows>
 struct A32Tile {
   static void run(const IntegerPanel& p, int64_t first_row) {
     const float* x = p.x + first_row * p.padded_k;
-    const uint8_t* codes = p.codes;
+    const uint8_t* at = p.weight;
     Vec total[Rows][2];
-    for (int r = 0; r < Rows; ++r) total[r][0] = total[r][1] = zero();
+    unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { total[r][0] = total[r][1] = zero(); });
     for (int64_t b = 0; b < p.blocks; ++b) {
+      const float* scales = reinterpret_cast<const float*>(at);
+      at += kPanelRows * sizeof(float);
       VecI z[2] = {zero_points(p, b, 0), zero_points(p, b, 1)};
       Vec sum[Rows][2];
-      for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = zero();
+      unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { sum[r][0] = sum[r][1] = zero(); });
       for (int32_t step = 0; step < p.block_steps[b]; ++step, x += 8) {
-        channel_step<Rows, 0>(load_step<Bits>(codes), z, x, p.padded_k, sum);
-        codes += Bits == 4 ? kStepBytes4 : kStepBytes8;
+        channel_step<Rows, 0>(load_step<Bits>(at), z, x, p.padded_k, sum);
+        at += Bits == 4 ? kStepBytes4 : kStepBytes8;
       }
-      for (int c = 0; c < 2; ++c) {
-        Vec scale = load(p.scales + b * kPanelRows + c * kLanes);
-        for (int r = 0; r < Rows; ++r) total[r][c] = fma(sum[r][c], scale, total[r][c]);
-      }
+      unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+        total[r][0] = fma(sum[r][0], load(scales), total[r][0]);
+        total[r][1] = fma(sum[r][1], load(scales + kLanes), total[r][1]);
+      });
     }
     store_tile<Rows>(p, total, p.y + first_row * p.y_stride);
   }

@@ -54,30 +54,36 @@ struct A8Tile {
     const int8_t* x = p.x8 + first_row * p.padded_k;
     const float* x_scales = p.x_scales + first_row * p.blocks;
     const int32_t* x_sums = p.x_sums + first_row * p.blocks;
-    const uint8_t* codes = p.codes;
+    const uint8_t* at = p.weight;
     Vec total[Rows][2];
-    for (int r = 0; r < Rows; ++r) total[r][0] = total[r][1] = zero();
+    unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { total[r][0] = total[r][1] = zero(); });
     for (int64_t b = 0; b < p.blocks; ++b) {
+      const float* scales = reinterpret_cast<const float*>(at);
+      at += kPanelRows * sizeof(float);
       VecI sum[Rows][2];
-      for (int c = 0; c < 2; ++c) {  // sum of x (code - zero) = sum of x code - zero * sum of x
-        VecI z = zero_points(p, b, c);
-        for (int r = 0; r < Rows; ++r) sum[r][c] = mul_int(z, splat_int(-x_sums[r * p.blocks + b]));
-      }
+      VecI z[2] = {zero_points(p, b, 0), zero_points(p, b, 1)};
+      unrolled<Rows>([&](auto r)
+                         QUAVER_INLINE_LAMBDA {  // sum of x (code - zero) = sum of x code - zero * sum of x
+                           VecI x_sum = splat_int(-x_sums[r * p.blocks + b]);
+                           sum[r][0] = mul_int(z[0], x_sum);
+                           sum[r][1] = mul_int(z[1], x_sum);
+                         });
       for (int32_t step = 0; step < p.block_steps[b]; ++step, x += 8) {
-        Step w = load_step<Bits>(codes);
-        codes += Bits == 4 ? kStepBytes4 : kStepBytes8;
-#pragma GCC unroll 12
-        for (int r = 0; r < Rows; ++r) {
+        Step w = load_step<Bits>(at);
+        at += Bits == 4 ? kStepBytes4 : kStepBytes8;
+        unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
           VecI x_first = four_bytes(x + r * p.padded_k), x_second = four_bytes(x + r * p.padded_k + 4);
-          for (int c = 0; c < 2; ++c)
-            sum[r][c] = dot8<Bits>(sum[r][c], w.first[c], w.second[c], x_first, x_second);
-        }
+          sum[r][0] = dot8<Bits>(sum[r][0], w.first[0], w.second[0], x_first, x_second);
+          sum[r][1] = dot8<Bits>(sum[r][1], w.first[1], w.second[1], x_first, x_second);
+        });
       }
-      for (int c = 0; c < 2; ++c) {
-        Vec scale = load(p.scales + b * kPanelRows + c * kLanes);
-        for (int r = 0; r < Rows; ++r)
-          total[r][c] = fma(mul(to_float(sum[r][c]), scale), splat(x_scales[r * p.blocks + b]), total[r][c]);
-      }
+      unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+        settle(sum[r][0]);
+        settle(sum[r][1]);
+        Vec x_scale = splat(x_scales[r * p.blocks + b]);
+        total[r][0] = fma(mul(to_float(sum[r][0]), load(scales)), x_scale, total[r][0]);
+        total[r][1] = fma(mul(to_float(sum[r][1]), load(scales + kLanes)), x_scale, total[r][1]);
+      });
     }
     store_tile<Rows>(p, total, p.y + first_row * p.y_stride);
   }

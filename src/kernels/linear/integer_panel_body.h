@@ -47,12 +47,12 @@ QUAVER_INLINE VecI zero_points(const IntegerPanel& p, int64_t block, int c) {
 
 template <int Rows>
 QUAVER_INLINE void store_tile(const IntegerPanel& p, const Vec (&total)[Rows][2], float* y) {
-  for (int c = 0; c < 2; ++c) {
-    Mask m = valid_lanes(p.valid, c);
-    Vec bias = p.bias ? load(p.bias + c * kLanes, m) : zero();
-    for (int r = 0; r < Rows; ++r)
-      store(y + r * p.y_stride + c * kLanes, p.bias ? add(total[r][c], bias) : total[r][c], m);
-  }
+  Mask m0 = valid_lanes(p.valid, 0), m1 = valid_lanes(p.valid, 1);
+  Vec bias0 = p.bias ? load(p.bias, m0) : zero(), bias1 = p.bias ? load(p.bias + kLanes, m1) : zero();
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+    store(y + r * p.y_stride, add(total[r][0], bias0), m0);
+    store(y + r * p.y_stride + kLanes, add(total[r][1], bias1), m1);
+  });
 }
 
 // Calls Tile<Bits, Rows> for up to MaxRows rows at a time.

@@ -1,12 +1,10 @@
 // Integer weights in panels: the rows int_a8_* and int_a32_* of the table.
-#include <cstring>
-
-#include "base/buffer.h"
 #include "kernels/linear/codes.h"
 #include "kernels/linear/integer_blocks.h"
 #include "kernels/linear/panel_units.h"
 #include "kernels/linear/panels.h"
 #include "kernels/linear/rows.h"
+#include "kernels/linear/weight_memory.h"
 
 namespace quaver::kernels {
 namespace {
@@ -15,9 +13,11 @@ struct IntegerWeight : Prepacked {
   BlockPlan plan;
   int bits = 4;  // of the packed codes: 2- and 3-bit codes widen to 4, 5- to 7-bit ones to 8
   int32_t zero = 0;
-  int64_t panel_bytes = 0, panel_scales = 0;  // codes, and scales or zeros, per panel
-  Buffer codes, scales, zeros;
-  size_t size_bytes() const override { return codes.size_bytes() + scales.size_bytes() + zeros.size_bytes(); }
+  bool has_zeros = false;
+  int64_t zeros_offset = 0;  // within a panel
+  int64_t panel_bytes = 0;
+  Buffer data;  // [panels, panel_bytes]
+  size_t size_bytes() const override { return data.size_bytes(); }
 };
 
 struct Isa {
@@ -35,48 +35,45 @@ const IntegerWeight& weight_of(const LinearPart& part) {
   return static_cast<const IntegerWeight&>(*part.weight);
 }
 
-// Byte and shift of the code of row `row` at padded channel `channel` within a panel (layout: panels.h).
-struct CodePlace {
-  int64_t byte;
-  int shift;
+// Where a panel's parts are (layout: panels.h).
+struct PanelLayout {
+  int bits;
+  int64_t panel_rows;
+
+  int64_t step_bytes() const { return panel_rows * bits; }
+  int64_t block_offset(const ChannelBlock& block, size_t index) const {
+    return static_cast<int64_t>(index) * panel_rows * 4 + block.padded_begin / 8 * step_bytes();
+  }
+  // Byte, within a block's codes, of the code of row `row` at channel `channel` of the block.
+  int64_t code_offset(int64_t row, int64_t channel) const {
+    int64_t within = channel % 8, second = bits == 8 ? within / 4 : 0;
+    return channel / 8 * step_bytes() + (second * panel_rows + row) * 4 + within % 4;
+  }
+  int code_shift(int64_t channel) const { return bits == 4 && channel % 8 >= 4 ? 4 : 0; }
 };
-CodePlace place_of(int bits, int64_t panel_rows, int64_t row, int64_t channel) {
-  int64_t lanes = panel_rows / 2, vector = row / lanes, lane = row % lanes;
-  int64_t step = channel / 8, within = channel % 8, second = within / 4;
-  if (bits == 4)
-    return {(step * panel_rows + vector * lanes + lane) * 4 + within % 4, static_cast<int>(second) * 4};
-  return {((step * 2 + second) * panel_rows + vector * lanes + lane) * 4 + within % 4, 0};
-}
 
 void pack_row(const WeightView& view, const IntegerWeight& weight, int64_t panel_rows, int64_t row,
               std::byte* panel) {
+  PanelLayout layout = {weight.bits, panel_rows};
   int bits = element_info(view.problem.element).bits;
-  int64_t row_bytes = code_row_bytes(view.problem.k, bits);
+  int64_t row_bytes = code_row_bytes(view.problem.k, bits), lane = row % panel_rows;
+  int64_t groups = (view.problem.k + view.problem.group - 1) / view.problem.group;
   const std::byte* source = view.codes.data() + row * row_bytes;
-  for (const ChannelBlock& block : weight.plan.blocks)
+  for (size_t b = 0; b < weight.plan.blocks.size(); ++b) {
+    const ChannelBlock& block = weight.plan.blocks[b];
+    std::byte* target = panel + layout.block_offset(block, b);
+    reinterpret_cast<float*>(target)[lane] = view.scales[row * groups + block.group];
+    if (view.zeros)
+      panel[weight.zeros_offset + static_cast<int64_t>(b) * panel_rows + lane] =
+          static_cast<std::byte>(view.zeros[row * groups + block.group]);
+    target += panel_rows * 4;
     for (int32_t i = 0; i < block.length; ++i) {
       int32_t sorted = block.begin + i;
       int32_t channel = weight.plan.order.empty() ? sorted : weight.plan.order[static_cast<size_t>(sorted)];
-      CodePlace place = place_of(weight.bits, panel_rows, row % panel_rows, block.padded_begin + i);
-      panel[place.byte] |= static_cast<std::byte>(read_code(source, row_bytes, channel, bits) << place.shift);
+      uint8_t code = read_code(source, row_bytes, channel, bits);
+      target[layout.code_offset(lane, i)] |= static_cast<std::byte>(code << layout.code_shift(i));
     }
-}
-
-// Rows of per-group values [n, groups] to [panels, blocks, panel_rows].
-template <class T>
-Buffer pack_groups(const T* source, const LinearProblem& p, const BlockPlan& plan, int64_t panel_rows) {
-  int64_t groups = (p.k + p.group - 1) / p.group, panels = (p.n + panel_rows - 1) / panel_rows;
-  auto blocks = static_cast<int64_t>(plan.blocks.size());
-  std::byte* bytes = nullptr;
-  auto count = static_cast<size_t>(panels * blocks * panel_rows);
-  Buffer buffer = Buffer::allocate(count * sizeof(T), bytes);
-  std::memset(bytes, 0, count * sizeof(T));
-  T* target = reinterpret_cast<T*>(bytes);
-  for (int64_t r = 0; r < p.n; ++r)
-    for (int64_t b = 0; b < blocks; ++b)
-      target[(r / panel_rows * blocks + b) * panel_rows + r % panel_rows] =
-          source[r * groups + plan.blocks[static_cast<size_t>(b)].group];
-  return buffer;
+  }
 }
 
 template <const Isa& isa>
@@ -87,16 +84,16 @@ std::unique_ptr<Prepacked> prepack(const WeightView& view) {
   weight->plan = plan_blocks(p, view.permutation);
   weight->bits = bits <= 4 ? 4 : 8;
   weight->zero = 1 << (bits - 1);
-  weight->panel_bytes = isa.panel_rows * weight->plan.padded_k * weight->bits / 8;
-  weight->panel_scales = isa.panel_rows * static_cast<int64_t>(weight->plan.blocks.size());
-  auto size = static_cast<size_t>((p.n + isa.panel_rows - 1) / isa.panel_rows * weight->panel_bytes);
+  weight->has_zeros = view.zeros != nullptr;
+  auto blocks = static_cast<int64_t>(weight->plan.blocks.size());
+  weight->zeros_offset = isa.panel_rows * (blocks * 4 + weight->plan.padded_k * weight->bits / 8);
+  weight->panel_bytes =
+      weight->zeros_offset + (weight->has_zeros ? (blocks * isa.panel_rows + 63) / 64 * 64 : 0);
   std::byte* target = nullptr;
-  weight->codes = Buffer::allocate(size, target);
-  std::memset(target, 0, size);
+  weight->data = allocate_weight(
+      static_cast<size_t>((p.n + isa.panel_rows - 1) / isa.panel_rows * weight->panel_bytes), target);
   for (int64_t r = 0; r < p.n; ++r)
     pack_row(view, *weight, isa.panel_rows, r, target + r / isa.panel_rows * weight->panel_bytes);
-  weight->scales = pack_groups(view.scales, p, weight->plan, isa.panel_rows);
-  if (view.zeros) weight->zeros = pack_groups(view.zeros, p, weight->plan, isa.panel_rows);
   return weight;
 }
 
@@ -170,12 +167,10 @@ void run_alike(std::span<const LinearPart> parts, const LinearInput& input) {
   for_each_panel(parts, input, isa.panel_rows, [&](const PanelUnit& unit) {
     const IntegerWeight& weight = weight_of(*unit.part);
     int64_t first = unit.panel * isa.panel_rows, row = unit.first_row;
+    const uint8_t* panel = weight.data.as<uint8_t>().data() + unit.panel * weight.panel_bytes;
     isa.run({.bits = weight.bits,
-             .codes = weight.codes.as<uint8_t>().data() + unit.panel * weight.panel_bytes,
-             .scales = weight.scales.as<float>().data() + unit.panel * weight.panel_scales,
-             .zeros = weight.zeros.empty()
-                          ? nullptr
-                          : weight.zeros.as<uint8_t>().data() + unit.panel * weight.panel_scales,
+             .weight = panel,
+             .zeros = weight.has_zeros ? panel + weight.zeros_offset : nullptr,
              .zero = weight.zero,
              .block_steps = weight.plan.steps.data(),
              .blocks = blocks,

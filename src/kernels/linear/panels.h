@@ -24,14 +24,14 @@ struct PlainPanel {
   int64_t valid;  // rows of the panel that exist; the last panel may be short
 };
 
-// W in blocks of at most 128 input channels that share a scale; each block is padded to a multiple of 8
-// channels. Codes per 8 channels: 4 bits: for each vector of rows, lane = row, byte i = channel i (low) and
+// W in blocks of at most 128 input channels that share a scale, each padded to a multiple of 8 channels. A
+// panel is one line in memory, read once from front to back: per block the scales [panel_rows] in float, then
+// the codes. Codes per 8 channels: 4 bits: for each vector of rows, lane = row, byte i = channel i (low) and
 // channel 4 + i (high). 8 bits: both vectors of rows with channels 0-3, lane = row, byte = channel; then both
 // with channels 4-7.
 struct IntegerPanel {
   int bits;  // 4 or 8
-  const uint8_t* codes;
-  const float* scales;   // [blocks, panel_rows]
+  const uint8_t* weight;
   const uint8_t* zeros;  // [blocks, panel_rows], or null: `zero` for all
   int32_t zero;
   const int32_t* block_steps;  // [blocks] eighths of their padded lengths

@@ -37,23 +37,22 @@ QUAVER_INLINE Mask valid_lanes(int64_t valid, int c) {
 template <PlainElement Element, int Rows>
 QUAVER_INLINE void plain_tile(const PlainPanel& p, const float* x, float* y) {
   Vec acc[Rows][2];
-  for (int r = 0; r < Rows; ++r) acc[r][0] = acc[r][1] = zero();
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { acc[r][0] = acc[r][1] = zero(); });
   for (int64_t i = 0; i < p.k; ++i) {
     Vec w0, w1;
     load_weights<Element>(p.weight, i, w0, w1);
-#pragma GCC unroll 12
-    for (int r = 0; r < Rows; ++r) {
+    unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
       Vec value = splat(x[r * p.x_stride + i]);
       acc[r][0] = fma(value, w0, acc[r][0]);
       acc[r][1] = fma(value, w1, acc[r][1]);
-    }
+    });
   }
-  for (int c = 0; c < 2; ++c) {
-    Mask m = valid_lanes(p.valid, c);
-    Vec bias = p.bias ? load(p.bias + c * kLanes, m) : zero();
-    for (int r = 0; r < Rows; ++r)
-      store(y + r * p.y_stride + c * kLanes, p.bias ? add(acc[r][c], bias) : acc[r][c], m);
-  }
+  Mask m0 = valid_lanes(p.valid, 0), m1 = valid_lanes(p.valid, 1);
+  Vec bias0 = p.bias ? load(p.bias, m0) : zero(), bias1 = p.bias ? load(p.bias + kLanes, m1) : zero();
+  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
+    store(y + r * p.y_stride, add(acc[r][0], bias0), m0);
+    store(y + r * p.y_stride + kLanes, add(acc[r][1], bias1), m1);
+  });
 }
 
 template <PlainElement Element, int Rows>

@@ -1,10 +1,8 @@
 // Plain weights in panels: the rows plain_avx512 and plain_avx2 of the table.
-#include <cstring>
-
-#include "base/buffer.h"
 #include "kernels/linear/panel_units.h"
 #include "kernels/linear/panels.h"
 #include "kernels/linear/rows.h"
+#include "kernels/linear/weight_memory.h"
 
 namespace quaver::kernels {
 namespace {
@@ -50,8 +48,7 @@ std::unique_ptr<Prepacked> prepack(const WeightView& view) {
   weight->panel_bytes = isa.panel_rows * p.k * dtype_info(p.plain).block_bytes;
   auto size = static_cast<size_t>((p.n + isa.panel_rows - 1) / isa.panel_rows * weight->panel_bytes);
   std::byte* target = nullptr;
-  weight->data = Buffer::allocate(size, target);
-  std::memset(target, 0, size);
+  weight->data = allocate_weight(size, target);
   if (p.plain == DType::kF32)
     interleave(reinterpret_cast<const float*>(view.codes.data()), p.n, p.k, weight->element, isa.panel_rows,
                reinterpret_cast<float*>(target));
