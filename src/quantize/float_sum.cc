@@ -6,7 +6,7 @@
 namespace quaver::quantize {
 namespace {
 
-constexpr size_t kLanes = 16, kStrands = 4, kLevels = 4, kRow = kLanes * kStrands;
+constexpr size_t kLanes = 8, kStrands = 4, kLevels = 4, kRow = kLanes * kStrands;
 
 // One accumulator per lane and strand.
 struct Row {

@@ -5,9 +5,8 @@
 
 namespace quaver::quantize {
 
-// Pairwise in blocks: sixteen lanes, four strands of them, four cascaded levels. The order is that of
-// libtorch's reduction over a contiguous row on processors with 512-bit vectors; near ties between two scales
-// hang on it.
+// Eight lanes, four strands of them, four cascaded levels: the order of libtorch's reduction over a
+// contiguous row on x86-64. Near ties between two scales hang on it.
 float cascaded_sum(const float* values, size_t count);
 
 }  // namespace quaver::quantize

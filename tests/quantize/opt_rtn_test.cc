@@ -73,6 +73,15 @@ TEST(OptRtn, BadImportanceIsRefused) {
   EXPECT_THROW(opt_rtn(weight, std::vector<float>(128, -1.0f), problem), Error);
 }
 
+TEST(FloatSum, EqualsTheLibraryBitForBit) {
+  const RtnGolden golden;
+  const std::vector<float> values = golden.floats("sum_values"), sums = golden.floats("sums");
+  const size_t lengths[] = {1, 7, 32, 64, 96, 100, 128, 288, 511, 512, 1000, 2048, 2100};
+  ASSERT_EQ(std::size(lengths), sums.size());
+  for (size_t i = 0; i < sums.size(); ++i)
+    EXPECT_EQ(cascaded_sum(values.data(), lengths[i]), sums[i]) << lengths[i];
+}
+
 TEST(FloatSum, AddsEveryValueOnce) {
   for (const size_t count : {0u, 1u, 15u, 16u, 17u, 63u, 64u, 65u, 128u, 288u, 1000u, 1024u, 4096u, 70000u}) {
     std::vector<float> values(count);

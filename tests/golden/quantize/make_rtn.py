@@ -1,6 +1,6 @@
 """Rounds small layers with AutoRound's own functions and packs them with its own packers.
 
-requirements: torch==2.13.0 auto-round==0.16.1 transformers==5.24.0, on a CPU with AVX-512 (the order of float sums follows the vector width)
+requirements: torch==2.13.0 auto-round==0.16.1 transformers==5.24.0 on x86-64
 usage: python make_rtn.py rtn.safetensors
 
 `weight` [32, 288] and `imatrix*` [288] are the inputs. Every case <name> gives <name>.qweight, .qzeros and .scales as the tool writes
@@ -16,6 +16,7 @@ from auto_round.wrapper import WrapperLinear
 from auto_round_extension.torch import qlinear_torch, qlinear_torch_zp
 
 ROWS, COLUMNS = 32, 288
+SUM_LENGTHS = (1, 7, 32, 64, 96, 100, 128, 288, 511, 512, 1000, 2048, 2100)
 
 
 def make_weight(g):
@@ -69,7 +70,6 @@ def pack(layer, bits, group, sym):
 
 @torch.no_grad()
 def main(target):
-    assert torch.backends.cpu.get_cpu_capability() == "AVX512"
     torch.set_num_threads(1)
     g = torch.Generator().manual_seed(20)
     weight, imatrices = make_weight(g), make_imatrix(g)
@@ -85,6 +85,8 @@ def main(target):
         name = f"{method}-w{bits}-g{group if group > 0 else 'row'}-{'sym' if sym else 'asym'}" + (f"-{imatrix}" if imatrix else "")
         for part, tensor in pack(layer, bits, group, sym).items():
             out[f"{name}.{part}"] = tensor
+    out["sum_values"] = torch.rand(SUM_LENGTHS[-1], generator=g) ** 3
+    out["sums"] = torch.stack([out["sum_values"][:n].reshape(1, n).contiguous().sum(-1)[0] for n in SUM_LENGTHS])
     save_file(out, target)
 
 
