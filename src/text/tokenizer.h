@@ -1,6 +1,7 @@
 // Text to token ids and back, for every tokenizer kind that checkpoints carry.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -22,6 +23,15 @@ struct GgufVocabulary {
   std::vector<std::string> merges;  // "a b"; may be empty
   std::optional<int32_t> bos, eos, unk, pad;
   bool add_bos = false, add_eos = false, add_space_prefix = true;
+  bool remove_extra_whitespaces = false;
+  std::vector<std::byte> precompiled_charsmap;  // of "t5"; may be empty
+};
+
+// What a SentencePiece model does not say, but the files beside it may.
+struct SentencePieceOptions {
+  // Unset: as the families that use such files do, BOS for BPE (Llama, Gemma) and EOS for unigram models
+  // (T5).
+  std::optional<bool> add_bos, add_eos;
 };
 
 // Decoding that goes on, of one sequence. Not thread safe; borrows the tokenizer.
@@ -64,9 +74,11 @@ class Tokenizer {
 
 // tokenizer.json. Throws Error(kBadFile) beginning with `what` on anything unknown or inconsistent.
 std::unique_ptr<Tokenizer> tokenizer_from_json(std::string_view document, std::string_view what);
-// A SentencePiece model (tokenizer.model).
+// A SentencePiece model (tokenizer.model). Encodes as SentencePiece does, but for its character map, which is
+// applied as the `tokenizers` library does; the two differ where several marks follow one letter.
 std::unique_ptr<Tokenizer> tokenizer_from_sentencepiece(std::span<const std::byte> model,
-                                                        std::string_view what);
+                                                        std::string_view what,
+                                                        const SentencePieceOptions& options = {});
 std::unique_ptr<Tokenizer> tokenizer_from_gguf(const GgufVocabulary& vocabulary, std::string_view what);
 
 }  // namespace quaver

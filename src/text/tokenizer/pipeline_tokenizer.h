@@ -1,6 +1,7 @@
 // A tokenizer put together from the components of a tokenizer.json.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,14 @@ struct TokenizerParts {
   std::unique_ptr<PostProcessor> post_processor;  // may be null
   std::unique_ptr<Decoder> decoder;
   std::unique_ptr<AddedTokens> added;
-  std::string document;
+  // Makes the tokenizer.json on demand: it would take more memory than all else.
+  std::function<std::string()> document;
 };
+
+// From a parsed tokenizer.json. Throws Error(kBadFile) beginning with `what` on anything unknown or
+// inconsistent.
+std::unique_ptr<Tokenizer> make_pipeline_tokenizer(const json& document, std::function<std::string()> text,
+                                                   std::string_view what);
 
 class PipelineTokenizer final : public Tokenizer {
  public:
@@ -37,7 +44,7 @@ class PipelineTokenizer final : public Tokenizer {
   std::optional<int32_t> token_id(std::string_view token) const override;
   bool is_special(int32_t id) const override;
   int32_t vocab_size() const override;
-  std::string to_tokenizer_json() const override { return parts_.document; }
+  std::string to_tokenizer_json() const override { return parts_.document(); }
 
  private:
   class Stream;
