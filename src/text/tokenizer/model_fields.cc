@@ -11,10 +11,10 @@ Vocabulary read_vocabulary(const json& spec, std::string_view what) {
           ": the model has no object 'vocab'");
   Vocabulary vocabulary;
   for (const auto& [token, id] : it->items()) {
-    require(id.is_number_integer(), ErrorKind::kBadFile, what, ": the id of token '", token,
-            "' is not a whole number");
-    vocabulary.add(token, id.is_number_unsigned() && id.get<uint64_t>() > INT64_MAX ? -1 : id.get<int64_t>(),
-                   what);
+    const auto number = whole_number(id, Vocabulary::kMaxId);
+    require(number.has_value(), ErrorKind::kBadFile, what, ": the id of token '", token, "' is ",
+            id.dump().substr(0, 40), ", expected a whole number up to ", Vocabulary::kMaxId);
+    vocabulary.add(token, static_cast<int64_t>(*number), what);
   }
   require(vocabulary.size() > 0, ErrorKind::kBadFile, what, ": the vocabulary is empty");
   return vocabulary;
@@ -34,12 +34,21 @@ char32_t read_character(const json& spec, const char* key, std::string_view what
   return utf8_next(text, position);
 }
 
+std::optional<size_t> whole_number(const json& value, size_t limit) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (!value.is_number_unsigned() && value.get<int64_t>() < 0) return std::nullopt;
+  const auto number = value.get<uint64_t>();
+  if (number > limit) return std::nullopt;
+  return static_cast<size_t>(number);
+}
+
 size_t read_count(const json& spec, const char* key, size_t fallback, size_t limit, std::string_view what) {
   const auto it = spec.find(key);
   if (it == spec.end() || it->is_null()) return fallback;
-  require(it->is_number_unsigned() && it->get<uint64_t>() <= limit, ErrorKind::kBadFile, what, ": key '", key,
-          "' is ", it->dump().substr(0, 40), ", expected a whole number up to ", limit);
-  return it->get<size_t>();
+  const auto number = whole_number(*it, limit);
+  require(number.has_value(), ErrorKind::kBadFile, what, ": key '", key, "' is ", it->dump().substr(0, 40),
+          ", expected a whole number up to ", limit);
+  return *number;
 }
 
 std::string read_type(const json& spec, std::string_view what) {

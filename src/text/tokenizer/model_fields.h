@@ -22,6 +22,9 @@ char32_t read_character(const json& spec, const char* key, std::string_view what
 // A count of at most `limit`.
 size_t read_count(const json& spec, const char* key, size_t fallback, size_t limit, std::string_view what);
 
+// A whole number from 0 to `limit`, or nothing.
+std::optional<size_t> whole_number(const json& value, size_t limit);
+
 // The string "type", or Error(kBadFile).
 std::string read_type(const json& spec, std::string_view what);
 

@@ -21,10 +21,10 @@ struct Reader {
   const std::function<bool(int32_t)>& exists;
 
   int32_t id(const json& value) const {
-    const bool whole = value.is_number_unsigned() && value.get<uint64_t>() <= INT32_MAX;
-    require(whole && exists(value.get<int32_t>()), ErrorKind::kBadFile, what, ": the post-processor adds id ",
-            value.dump().substr(0, 40), ", which is not in the vocabulary");
-    return value.get<int32_t>();
+    const auto number = whole_number(value, INT32_MAX);
+    require(number && exists(static_cast<int32_t>(*number)), ErrorKind::kBadFile, what,
+            ": the post-processor adds id ", value.dump().substr(0, 40), ", which is not in the vocabulary");
+    return static_cast<int32_t>(*number);
   }
 };
 
