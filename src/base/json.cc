@@ -36,12 +36,19 @@ class LimitChecker : public nlohmann::json_sax<json> {
     return false;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& e) override {
-    error_ = cat("is not valid JSON at byte ", position, " (", e.what(), ")");
+    error_ = cat("is not valid JSON at byte ", position, " (", reason(e.what()), ")");
     return false;
   }
   const std::string& error() const { return error_; }
 
  private:
+  // The library's own words without its error number and without the text it quotes, which may be long or
+  // broken UTF-8.
+  static std::string reason(std::string_view words) {
+    size_t number = words.find("] ");
+    if (number != words.npos) words.remove_prefix(number + 2);
+    return std::string(words.substr(0, words.find("; last read:")).substr(0, 200));
+  }
   bool enter() {
     if (++depth_ <= limits_.max_depth) return true;
     error_ = cat("is nested deeper than ", limits_.max_depth, " levels");
@@ -62,6 +69,10 @@ class LimitChecker : public nlohmann::json_sax<json> {
 json parse_json(std::string_view text, std::string_view what, const JsonLimits& limits) {
   require(text.size() <= limits.max_bytes, ErrorKind::kBadFile, what, ": is ", text.size(),
           " bytes of JSON, more than the ", limits.max_bytes, " allowed");
+  // The library takes a zero byte for the end of its input and would not see what follows.
+  size_t zero = text.find('\0');
+  require(zero == text.npos, ErrorKind::kBadFile, what, ": is not valid JSON at byte ", zero,
+          " (a zero byte)");
   LimitChecker checker(limits);
   if (!json::sax_parse(text, &checker)) fail(ErrorKind::kBadFile, what, ": ", checker.error());
   return json::parse(text);

@@ -36,6 +36,17 @@ TEST(Json, RefusesNanCommentsAndBrokenUtf8) {
   EXPECT_NE(error_of("[\"\xff\"]"), "");
 }
 
+TEST(Json, RefusesBytesBehindAZero) {
+  EXPECT_EQ(error_of(std::string_view("{}\0}", 4)), "file.json: is not valid JSON at byte 2 (a zero byte)");
+}
+
+TEST(Json, MessagesDoNotQuoteTheText) {
+  std::string message = error_of("[\"" + std::string(5000, 'x') + "\xff\"]");
+  EXPECT_LT(message.size(), 250u);
+  EXPECT_EQ(message.find('\xff'), std::string::npos);
+  EXPECT_NE(message.find("file.json: is not valid JSON at byte 500"), std::string::npos) << message;
+}
+
 TEST(Json, WrongTypeNamesTheKey) {
   json config = {{"hidden_size", "many"}};
   try {
