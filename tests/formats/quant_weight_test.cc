@@ -1,0 +1,190 @@
+// The canonical form: what it means in double precision, and what validate refuses.
+#include "formats/quant_weight.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <random>
+
+#include "base/error.h"
+#include "formats/bitstream.h"
+#include "numerics/half.h"
+
+namespace quaver {
+namespace {
+
+struct WeightCase {
+  int bits;
+  ScaleCodec codec;
+  Extent2d group;
+  bool zeros;
+};
+
+// A weight and, beside it, its parts as plain numbers.
+struct Sample {
+  QuantWeight weight;
+  std::vector<uint8_t> codes, zeros;
+  std::vector<float> scales;
+};
+
+Buffer encode_scales(const std::vector<float>& scales, ScaleCodec codec) {
+  if (codec == ScaleCodec::kF32) return Buffer::copy_of(scales);
+  std::vector<uint16_t> stored;
+  for (const float s : scales)
+    stored.push_back(codec == ScaleCodec::kF16 ? float_to_f16(s) : float_to_bf16(s));
+  return Buffer::copy_of(stored);
+}
+
+Sample make_sample(const WeightCase& which, Extent2d shape = {8, 72}) {
+  Sample sample;
+  std::mt19937 generator(7);
+  QuantWeight& w = sample.weight;
+  w.element = integer_element(which.bits);
+  w.shape = shape;
+  w.group = which.group;
+  std::byte* target = nullptr;
+  w.codes = Buffer::allocate(static_cast<size_t>(shape.rows * w.row_bytes()), target);
+  for (int64_t i = 0; i < shape.rows * shape.cols; ++i)
+    sample.codes.push_back(static_cast<uint8_t>(generator() & ((1u << which.bits) - 1)));
+  for (int64_t n = 0; n < shape.rows; ++n)
+    pack_codes(sample.codes.data() + n * shape.cols, which.bits, shape.cols, target + n * w.row_bytes());
+  const int64_t groups = w.num_group_rows() * w.num_group_cols();
+  for (int64_t g = 0; g < groups; ++g) {
+    sample.scales.push_back(0.125f * static_cast<float>(g % 11 + 1) * (g % 2 ? -1.0f : 1.0f));
+    sample.zeros.push_back(which.zeros ? static_cast<uint8_t>(generator() % (1u << which.bits))
+                                       : static_cast<uint8_t>(1u << (which.bits - 1)));
+  }
+  w.scale = {.codec = which.codec, .data = encode_scales(sample.scales, which.codec)};
+  if (which.zeros) w.offset = IntegerZeros{Buffer::copy_of(sample.zeros)};
+  return sample;
+}
+
+void expect_values(const Sample& sample) {
+  const QuantWeight& w = sample.weight;
+  const std::vector<float> values = dequantize(w);
+  for (int64_t n = 0; n < w.shape.rows; ++n)
+    for (int64_t k = 0; k < w.shape.cols; ++k) {
+      const int64_t position = w.permutation.empty() ? k : w.permutation[static_cast<size_t>(k)];
+      const auto g = static_cast<size_t>(n / w.group.rows * w.num_group_cols() + position / w.group.cols);
+      const auto at = static_cast<size_t>(n * w.shape.cols + k);
+      ASSERT_EQ(values[at], static_cast<double>(sample.scales[g]) * (sample.codes[at] - sample.zeros[g]))
+          << n << " " << k;
+    }
+}
+
+TEST(QuantWeight, EveryWidthCodecAndGroupDecodes) {
+  for (int bits = 2; bits <= 8; ++bits)
+    for (const ScaleCodec codec : {ScaleCodec::kF32, ScaleCodec::kF16, ScaleCodec::kBF16})
+      for (const Extent2d group : {Extent2d{1, 32}, Extent2d{1, 72}, Extent2d{4, 16}, Extent2d{8, 72}})
+        for (const bool zeros : {false, true}) {
+          const Sample sample = make_sample({bits, codec, group, zeros});
+          EXPECT_NO_THROW(validate(sample.weight, "sample"));
+          expect_values(sample);
+        }
+}
+
+TEST(QuantWeight, PermutationPicksTheGroup) {
+  Sample sample = make_sample({4, ScaleCodec::kF16, {1, 16}, true});
+  for (int k = 0; k < 72; ++k) sample.weight.permutation.push_back((k * 5 + 3) % 72);
+  validate(sample.weight, "sample");
+  expect_values(sample);
+}
+
+TEST(QuantWeight, SecondLevelMultiplies) {
+  Sample sample = make_sample({4, ScaleCodec::kF16, {1, 36}, false});
+  sample.weight.scale.super = std::make_unique<Scales>();
+  sample.weight.scale.super->data =
+      Buffer::copy_of(std::vector<float>{0.5f, 3.0f});  // one per half of the rows
+  for (size_t g = 0; g < sample.scales.size(); ++g) sample.scales[g] *= g < 8 ? 0.5f : 3.0f;
+  validate(sample.weight, "sample");
+  expect_values(sample);
+}
+
+TEST(QuantWeight, RealMinimaAreSubtracted) {
+  Sample sample = make_sample({4, ScaleCodec::kF32, {1, 72}, false}, {2, 72});
+  sample.weight.offset = RealMins{{.data = Buffer::copy_of(std::vector<float>{0.25f, -1.0f})}};
+  validate(sample.weight, "sample");
+  const std::vector<float> values = dequantize(sample.weight);
+  EXPECT_EQ(values[3], sample.scales[0] * sample.codes[3] - 0.25f);
+  EXPECT_EQ(values[75], sample.scales[1] * sample.codes[75] + 1.0f);
+}
+
+TEST(QuantWeight, SizeCountsCodesScalesAndZeros) {
+  const Sample sample = make_sample({3, ScaleCodec::kF16, {1, 24}, true});
+  EXPECT_EQ(sample.weight.size_bytes(), 8u * 27u + 8u * 3u * 2u + 8u * 3u);
+}
+
+template <class Break>
+std::string complaint(Break break_it, WeightCase which = {4, ScaleCodec::kF16, {1, 24}, true}) {
+  Sample sample = make_sample(which);
+  break_it(sample.weight);
+  try {
+    validate(sample.weight, "file: layer 'x'");
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kBadFile);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(QuantWeight, WrongSizesAreRefused) {
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.codes = Buffer::copy_of(std::vector<uint8_t>(5)); }),
+            "file: layer 'x': codes take 5 bytes, expected 288");
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.scale.data = Buffer::copy_of(std::vector<uint16_t>(23)); }),
+            "file: layer 'x': scales take 46 bytes, expected 48");
+  EXPECT_EQ(
+      complaint([](QuantWeight& w) { w.offset = IntegerZeros{Buffer::copy_of(std::vector<uint8_t>(2))}; }),
+      "file: layer 'x': 2 zero points, expected 24");
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.group = {0, 24}; }), "file: layer 'x': group [0, 24] is empty");
+  EXPECT_EQ(complaint([](QuantWeight& w) {
+              w.shape = {0, 72};
+            }),
+            "file: layer 'x': shape [0, 72] has no elements");
+}
+
+TEST(QuantWeight, ValuesThatAreNoScaleAreRefused) {
+  const auto with_scale = [](uint16_t bits) {
+    return complaint([bits](QuantWeight& w) {
+      std::vector<uint16_t> scales(24, 0x3c00);
+      scales[7] = bits;
+      w.scale.data = Buffer::copy_of(scales);
+    });
+  };
+  EXPECT_EQ(with_scale(0x7e00), "file: layer 'x': entry 7 of 24 scales is not finite");
+  EXPECT_EQ(with_scale(0xfc00), "file: layer 'x': entry 7 of 24 scales is not finite");
+  EXPECT_EQ(with_scale(0x0000), "file: layer 'x': the scale of row 2, group 1 is zero but its codes are not");
+  EXPECT_EQ(with_scale(0x0001), "");
+}
+
+TEST(QuantWeight, ZeroScaleOverZeroCodesIsZero) {
+  Sample sample = make_sample({4, ScaleCodec::kF16, {1, 72}, false}, {1, 72});
+  sample.weight.codes = Buffer::copy_of(std::vector<uint8_t>(36, 0x88));
+  sample.weight.scale.data = Buffer::copy_of(std::vector<uint16_t>{0});
+  EXPECT_NO_THROW(validate(sample.weight, "sample"));
+  for (const float value : dequantize(sample.weight)) EXPECT_EQ(value, 0.0f);
+}
+
+TEST(QuantWeight, ZeroPointsBeyondTheElementAreRefused) {
+  EXPECT_EQ(complaint([](QuantWeight& w) {
+              w.offset = IntegerZeros{Buffer::copy_of(std::vector<uint8_t>(24, 16))};
+            }),
+            "file: layer 'x': zero point 16 is out of range 0 to 15");
+}
+
+TEST(QuantWeight, OrdersThatAreNoPermutationAreRefused) {
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.permutation.assign(72, 3); }),
+            "file: layer 'x': the activation order is not a permutation at 3");
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.permutation = {0}; }),
+            "file: layer 'x': the activation order has 1 entries, expected 72");
+}
+
+TEST(QuantWeight, SecondLevelMustDivide) {
+  EXPECT_EQ(complaint([](QuantWeight& w) {
+              w.scale.super = std::make_unique<Scales>();
+              w.scale.super->data = Buffer::copy_of(std::vector<float>(5, 1.0f));
+            }),
+            "file: layer 'x': 5 second-level scales do not divide 24");
+}
+
+}  // namespace
+}  // namespace quaver
