@@ -76,6 +76,16 @@ TEST(AutoRound, EveryWidthAndGroupReads) {
       }
 }
 
+TEST(AutoRound, InterleavedWidthsOtherThanFourRead) {
+  for (int bits = 4; bits <= 7; ++bits) {
+    const PlainLayer layer = PlainLayer::random(bits, 64, 192, 128, false, static_cast<unsigned>(bits));
+    MemoryCheckpoint checkpoint(
+        settings({{"bits", bits}, {"sym", false}, {"packing_format", "auto_round:auto_awq"}}));
+    add_interleaved(checkpoint, "layer", layer);
+    expect_same_values(load(checkpoint, "layer"), layer);
+  }
+}
+
 TEST(AutoRound, UnsupportedPackingIsNamed) {
   for (const char* packing : {"auto_round:llm_compressor", "auto_round:fp8_static", "mlx"}) {
     MemoryCheckpoint checkpoint(settings({{"packing_format", packing}}));
@@ -218,6 +228,19 @@ TEST(AutoRound, PaddedAndUnpaddedRowsRead) {
               load(padded, "layer", {32, 576});
             }),
             "memory/model.safetensors: layer 'layer' holds [64, 640] packed, expected [32, 576]");
+}
+
+// A row that ends inside a byte keeps nothing of the padding behind it.
+TEST(AutoRound, CuttingPaddingClearsTheLastByte) {
+  PlainLayer filled = PlainLayer::random(3, 32, 128, 32, true);
+  for (int& code : filled.codes) code = 7;
+  MemoryCheckpoint checkpoint(settings({{"bits", 3}, {"group_size", 32}}));
+  add_along_in(checkpoint, "layer", filled, 1);
+  const QuantWeight weight = load(checkpoint, "layer", {32, 100});
+  EXPECT_EQ(weight.row_bytes(), 38);
+  EXPECT_EQ(weight.num_group_cols(), 4);
+  for (int64_t n = 0; n < 32; ++n)
+    EXPECT_EQ(weight.codes.bytes()[static_cast<size_t>(n * 38 + 37)], std::byte{0x0F});
 }
 
 TEST(AutoRound, PartsThatAreMissingOrLeftOverAreNamed) {
