@@ -1,0 +1,250 @@
+// Paged and dense attention against double precision; independence of batch, chunking and threads.
+#include "kernels/attention/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/support.h"
+#include "numerics/half.h"
+
+namespace quaver::kernels {
+namespace {
+
+struct Layout {
+  int64_t heads = 6, kv_heads = 2, head_dim = 64, block_size = 16;
+  DType dtype = DType::kF32;
+  int64_t window = 0;
+  float softcap = 0;
+  std::vector<int64_t> lengths = {70};
+};
+
+// Sequences of whole lengths in a paged cache with shuffled blocks, and their queries.
+struct World {
+  Layout s;
+  std::vector<float> q, k, v;  // [tokens, heads, dim]; values as the cache holds them
+  std::vector<std::byte> keys, values;
+  std::vector<std::vector<int32_t>> tables;
+  std::vector<int64_t> starts;
+  int64_t tokens = 0, blocks = 0;
+
+  explicit World(Layout layout, const CpuFeatures& cpu) : s(std::move(layout)) {
+    for (int64_t length : s.lengths) {
+      starts.push_back(tokens);
+      tokens += length;
+      tables.emplace_back(static_cast<size_t>((length + s.block_size - 1) / s.block_size));
+      blocks += static_cast<int64_t>(tables.back().size());
+    }
+    Random random(11);
+    q = random.normals(tokens * s.heads * s.head_dim);
+    k = random.normals(tokens * s.kv_heads * s.head_dim);
+    v = random.normals(tokens * s.kv_heads * s.head_dim);
+    blocks += 3;
+    std::vector<int32_t> free(static_cast<size_t>(blocks));
+    std::iota(free.begin(), free.end(), 0);
+    std::shuffle(free.begin(), free.end(), random.engine());
+    for (auto& table : tables)
+      for (int32_t& block : table) {
+        block = free.back();
+        free.pop_back();
+      }
+    fill_cache(cpu);
+  }
+
+  KvCacheView cache() {
+    return {keys.data(), values.data(), s.dtype, blocks, s.kv_heads, s.block_size, s.head_dim};
+  }
+
+  void fill_cache(const CpuFeatures& cpu) {
+    auto bytes = static_cast<size_t>(blocks * s.kv_heads * s.block_size * s.head_dim *
+                                     dtype_info(s.dtype).block_bytes);
+    keys.assign(bytes, std::byte{0xff});  // NaN wherever nothing was written
+    values.assign(bytes, std::byte{0xff});
+    std::vector<int64_t> slots;
+    for (size_t i = 0; i < s.lengths.size(); ++i)
+      for (int64_t p = 0; p < s.lengths[i]; ++p)
+        slots.push_back(tables[i][static_cast<size_t>(p / s.block_size)] * s.block_size + p % s.block_size);
+    int64_t stride = s.kv_heads * s.head_dim;
+    write_kv({.cache = cache(),
+              .k = k.data(),
+              .k_stride = stride,
+              .v = v.data(),
+              .v_stride = stride,
+              .slots = slots},
+             cpu);
+    for (auto* values_of : {&k, &v})
+      for (float& x : *values_of) {
+        if (s.dtype == DType::kF16) x = f16_to_float(float_to_f16(x));
+        if (s.dtype == DType::kBF16) x = bf16_to_float(float_to_bf16(x));
+      }
+  }
+
+  AttentionShape shape() const {
+    return {.heads = s.heads,
+            .scale = 1 / std::sqrt(static_cast<float>(s.head_dim)),
+            .window = s.window,
+            .softcap = s.softcap};
+  }
+
+  // Runs queries [first, first + count) of sequence i, or all of every sequence.
+  std::vector<float> run(const std::vector<AttentionSequence>& sequences, const CpuFeatures& cpu,
+                         ThreadPool* pool) {
+    std::vector<float> y(q.size(), 55.0f);
+    int64_t stride = s.heads * s.head_dim;
+    paged_attention({.shape = shape(),
+                     .cache = cache(),
+                     .q = q.data(),
+                     .q_stride = stride,
+                     .y = y.data(),
+                     .y_stride = stride,
+                     .sequences = sequences,
+                     .pool = pool},
+                    cpu);
+    return y;
+  }
+  AttentionSequence part(size_t i, int64_t first, int64_t count) const {
+    return {starts[i] + first, count, first + count, tables[i].data()};
+  }
+  std::vector<AttentionSequence> whole() const {
+    std::vector<AttentionSequence> all;
+    for (size_t i = 0; i < s.lengths.size(); ++i) all.push_back(part(i, 0, s.lengths[i]));
+    return all;
+  }
+};
+
+struct Expected {
+  std::vector<double> value, largest;  // of one query and head: result, and largest |v| seen per channel
+  double score = 0;                    // largest |q||k| sum
+};
+
+Expected by_definition(const World& w, size_t sequence, int64_t position, int64_t head) {
+  const Layout& s = w.s;
+  int64_t kv = head / (s.heads / s.kv_heads),
+          begin = s.window > 0 ? std::max<int64_t>(0, position - s.window + 1) : 0;
+  const float* q = w.q.data() + ((w.starts[sequence] + position) * s.heads + head) * s.head_dim;
+  auto row = [&](const std::vector<float>& x, int64_t p) {
+    return x.data() + ((w.starts[sequence] + p) * s.kv_heads + kv) * s.head_dim;
+  };
+  Expected e = {std::vector<double>(static_cast<size_t>(s.head_dim)),
+                std::vector<double>(static_cast<size_t>(s.head_dim))};
+  std::vector<double> scores;
+  for (int64_t p = begin; p <= position; ++p) {
+    double dot = 0, magnitude = 0;
+    for (int64_t i = 0; i < s.head_dim; ++i) {
+      dot += static_cast<double>(q[i]) * row(w.k, p)[i];
+      magnitude += std::abs(static_cast<double>(q[i]) * row(w.k, p)[i]);
+    }
+    dot *= w.shape().scale;
+    e.score = std::max(e.score, magnitude * w.shape().scale);
+    scores.push_back(s.softcap > 0 ? s.softcap * std::tanh(dot / s.softcap) : dot);
+  }
+  double max = *std::max_element(scores.begin(), scores.end()), sum = 0;
+  for (double& x : scores) sum += x = std::exp(x - max);
+  for (int64_t p = begin; p <= position; ++p)
+    for (int64_t i = 0; i < s.head_dim; ++i) {
+      auto at = static_cast<size_t>(i);
+      e.value[at] += scores[static_cast<size_t>(p - begin)] / sum * row(w.v, p)[i];
+      e.largest[at] = std::max<double>(e.largest[at], std::abs(row(w.v, p)[i]));
+    }
+  return e;
+}
+
+void expect_definition(const World& w, const std::vector<float>& y, const CpuFeatures& cpu) {
+  for (size_t i = 0; i < w.s.lengths.size(); ++i)
+    for (int64_t p = 0; p < w.s.lengths[i]; p += 1 + p / 9)
+      for (int64_t h = 0; h < w.s.heads; ++h) {
+        Expected e = by_definition(w, i, p, h);
+        const float* got = y.data() + ((w.starts[i] + p) * w.s.heads + h) * w.s.head_dim;
+        for (int64_t c = 0; c < w.s.head_dim; ++c) {
+          // A score's rounding moves its weight by as much, twice over (numerator and sum).
+          double magnitude = e.largest[static_cast<size_t>(c)] * (1 + 2 * e.score);
+          ASSERT_NEAR(got[c], e.value[static_cast<size_t>(c)], sum_tolerance(magnitude, p + 1 + w.s.head_dim))
+              << to_string(cpu) << " sequence " << i << " position " << p << " head " << h << " channel "
+              << c;
+        }
+      }
+}
+
+std::vector<Layout> layouts() {
+  return {{.lengths = {1, 70, 3}},
+          {.dtype = DType::kF16, .lengths = {600}},
+          {.dtype = DType::kBF16, .lengths = {33, 129}},
+          {.heads = 4, .kv_heads = 4, .head_dim = 20, .block_size = 5, .lengths = {40, 11}},
+          {.heads = 9, .kv_heads = 3, .dtype = DType::kF16, .window = 50, .lengths = {400}},
+          {.heads = 2, .kv_heads = 1, .head_dim = 256, .softcap = 5.0f, .lengths = {90}},
+          {.heads = 128, .kv_heads = 1, .head_dim = 16, .lengths = {65}},
+          {.heads = 1, .kv_heads = 1, .head_dim = 80, .block_size = 1, .window = 1, .lengths = {30}}};
+}
+
+TEST(Attention, PagedMatchesDoublePrecision) {
+  ThreadPool pool(2);
+  for (const Layout& layout : layouts())
+    for (const CpuFeatures& cpu : cpu_levels()) {
+      World w(layout, cpu);
+      expect_definition(w, w.run(w.whole(), cpu, &pool), cpu);
+    }
+}
+
+TEST(Attention, DenseEqualsPaged) {
+  ThreadPool pool(2);
+  for (const CpuFeatures& cpu : cpu_levels()) {
+    World w({.lengths = {70, 1, 300}}, cpu);
+    std::vector<float> y(w.q.size());
+    dense_attention({.shape = w.shape(),
+                     .kv_heads = 2,
+                     .head_dim = 64,
+                     .q = w.q.data(),
+                     .k = w.k.data(),
+                     .v = w.v.data(),
+                     .y = y.data(),
+                     .lengths = w.s.lengths,
+                     .pool = &pool},
+                    cpu);
+    EXPECT_EQ(y, w.run(w.whole(), cpu, nullptr)) << to_string(cpu);
+  }
+}
+
+TEST(Attention, BitsDependOnNothingButTheQueryAndItsContext) {
+  ThreadPool three(3);
+  for (const Layout& layout : {Layout{.dtype = DType::kF16, .lengths = {700, 20, 300}},
+                               Layout{.heads = 9, .kv_heads = 3, .window = 100, .lengths = {500, 3}}})
+    for (const CpuFeatures& cpu : cpu_levels()) {
+      World w(layout, cpu);
+      std::vector<float> together = w.run(w.whole(), cpu, &three);
+      EXPECT_EQ(together, w.run(w.whole(), cpu, nullptr)) << "threads";
+      int64_t row = w.s.heads * w.s.head_dim;
+      auto expect_rows = [&](const std::vector<float>& y, int64_t first, int64_t count, const char* what) {
+        EXPECT_EQ(0, std::memcmp(y.data() + first * row, together.data() + first * row,
+                                 static_cast<size_t>(count * row) * 4))
+            << what << " " << to_string(cpu);
+      };
+      int64_t length = w.s.lengths[0];
+      expect_rows(w.run({w.part(0, length - 1, 1)}, cpu, &three), length - 1, 1, "decoding");
+      expect_rows(w.run({w.part(0, 37, 200)}, cpu, &three), 37, 200, "a piece of the prompt");
+      expect_rows(w.run({w.part(0, 290, 5), w.part(1, 2, 1)}, cpu, &three), 290, 5, "a mixed batch");
+    }
+}
+
+TEST(Attention, WriteKvLeavesOutNegativeSlotsAndRounds) {
+  for (const CpuFeatures& cpu : cpu_levels()) {
+    std::vector<uint16_t> keys(2 * 3 * 5, 7), values(2 * 3 * 5, 7);  // 2 blocks, 1 head, 3 places, dim 5
+    KvCacheView cache = {keys.data(), values.data(), DType::kBF16, 2, 1, 3, 5};
+    std::vector<float> k = Random(1).normals(10), v = Random(2).normals(10);
+    v[9] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<int64_t> slots = {-1, 4};
+    write_kv({.cache = cache, .k = k.data(), .k_stride = 5, .v = v.data(), .v_stride = 5, .slots = slots},
+             cpu);
+    for (size_t i = 0; i < 30; ++i) {
+      bool written = i >= 20 && i < 25;
+      EXPECT_EQ(keys[i], written ? float_to_bf16(k[5 + i - 20]) : 7);
+      if (i == 24) continue;
+      EXPECT_EQ(values[i], written ? float_to_bf16(v[5 + i - 20]) : 7);
+    }
+    EXPECT_TRUE(std::isnan(bf16_to_float(values[24])));
+  }
+}
+
+}  // namespace
+}  // namespace quaver::kernels
