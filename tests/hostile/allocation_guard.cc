@@ -27,7 +27,11 @@ void reset_peak_allocated_bytes() {
   peak = live.load();
 }
 
-#ifndef QUAVER_SANITIZED_ALLOCATOR
+#ifdef QUAVER_SANITIZED_ALLOCATOR
+bool allocations_are_counted() { return false; }
+#else
+bool allocations_are_counted() { return true; }
+
 namespace {
 
 void* count_up(void* memory) {

@@ -11,4 +11,7 @@ namespace quaver::testing {
 size_t peak_allocated_bytes();
 void reset_peak_allocated_bytes();
 
+// False where the sanitizer owns the allocator.
+bool allocations_are_counted();
+
 }  // namespace quaver::testing
