@@ -141,6 +141,7 @@ void add_benchmarks() {
     named("prefill512/bf16/" + kernel,
           [=](benchmark::State& s) { whole_model(s, 512, false, 8, 0, kernel); });
   }
+  named("bf16/49152x576/m1", [](benchmark::State& s) { one_layer(s, {49152, 576}, 1, false, 8, "best"); });
   for (Shape shape : {Shape{576, 576}, {192, 576}, {1536, 576}, {576, 1536}, {4096, 4096}})
     for (int64_t m : {1, 4, 8, 512})
       named("w4/" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + "/m" + std::to_string(m),

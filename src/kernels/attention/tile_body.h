@@ -18,10 +18,11 @@ QUAVER_INLINE Mask lanes_at(int64_t i, int64_t n) {
   return first_lanes(left < 0 ? 0 : (left < kLanes ? left : kLanes));
 }
 
-QUAVER_INLINE Vec load_kv(const char* row, int64_t i, KvElement element, Mask m) {
-  if (element == KvElement::kF32) return load(reinterpret_cast<const float*>(row) + i, m);
+template <KvElement Element>
+QUAVER_INLINE Vec load_kv(const char* row, int64_t i, Mask m) {
+  if constexpr (Element == KvElement::kF32) return load(reinterpret_cast<const float*>(row) + i, m);
   const auto* half = reinterpret_cast<const uint16_t*>(row) + i;
-  return element == KvElement::kF16 ? load_f16(half, m) : load_bf16(half, m);
+  return Element == KvElement::kF16 ? load_f16(half, m) : load_bf16(half, m);
 }
 
 struct TileScratch {
@@ -50,25 +51,42 @@ void load_queries(const AttentionTile& t, const TileScratch& s) {
   }
 }
 
-// Keys of `count` positions from `begin` on, transposed. Columns past `count` hold anything: their scores are masked.
+// Where `count` consecutive positions are; a division per position would cost as much as its products.
+void find_rows(const KvRows& all, int64_t begin, int64_t count, const char** rows) {
+  int64_t place = all.table ? begin % all.block_size : 0;
+  const char* row = all.row(begin);
+  for (int64_t p = 0; p < count; ++p, row += all.row_stride, ++place) {
+    if (all.table && place == all.block_size) {
+      row = all.row(begin + p);
+      place = 0;
+    }
+    rows[p] = row;
+  }
+}
+
+// Keys of `count` positions from `begin` on, transposed. Columns past `count` hold anything: their scores are
+// masked.
+template <KvElement Element>
 void load_keys(const AttentionTile& t, const TileScratch& s, int64_t begin, int64_t count) {
+  const char* rows[kChunk];
+  find_rows(t.keys, begin, count, rows);
   for (int64_t p = 0; p < count; p += kLanes)
     for (int64_t i = 0; i < t.head_dim; i += kLanes) {
       Vec in[kLanes], out[kLanes];
       Mask m = lanes_at(i, t.head_dim);
-      for (int64_t j = 0; j < kLanes; ++j)
-        in[j] = p + j < count ? load_kv(t.keys.row(begin + p + j), i, t.element, m) : zero();
+      for (int64_t j = 0; j < kLanes; ++j) in[j] = load_kv<Element>(rows[p + j < count ? p + j : p], i, m);
       transpose(in, out);
       for (int64_t j = 0; j < kLanes; ++j) store(s.keys + (i + j) * kChunk + p, out[j]);
     }
 }
 
+template <KvElement Element>
 void load_values(const AttentionTile& t, const TileScratch& s, int64_t begin, int64_t count) {
-  for (int64_t p = 0; p < count; ++p) {
-    const char* row = t.values.row(begin + p);
+  const char* rows[kChunk];
+  find_rows(t.values, begin, count, rows);
+  for (int64_t p = 0; p < count; ++p)
     for (int64_t i = 0; i < s.padded; i += kLanes)
-      store(s.values + p * s.padded + i, load_kv(row, i, t.element, lanes_at(i, t.head_dim)));
-  }
+      store(s.values + p * s.padded + i, load_kv<Element>(rows[p], i, lanes_at(i, t.head_dim)));
 }
 
 QUAVER_INLINE float exp_one(float x) {
@@ -111,8 +129,9 @@ QUAVER_INLINE void clear_row(float* scores) {
   for (int64_t i = 0; i < kChunk; i += kLanes) store(scores + i, zero());
 }
 
+template <KvElement Element>
 void run_chunk(const AttentionTile& t, const TileScratch& s, int64_t begin, int64_t count) {
-  load_keys(t, s, begin, count);
+  load_keys<Element>(t, s, begin, count);
   for (int64_t p = 0; p < count; p += kPanel)
     panel_rows({s.queries, s.padded, s.keys + p, kChunk, t.head_dim, s.scores + p, kChunk, false}, s.rows);
   for (int64_t r = 0; r < s.rows; ++r) {
@@ -124,16 +143,23 @@ void run_chunk(const AttentionTile& t, const TileScratch& s, int64_t begin, int6
     else
       clear_row(s.scores + r * kChunk);
   }
-  load_values(t, s, begin, count);
+  load_values<Element>(t, s, begin, count);
   for (int64_t c = 0; c < s.padded; c += kPanel)
     panel_rows({s.scores, kChunk, s.values + c, s.padded, count, t.out + c, t.out_stride, true}, s.rows);
 }
 
-QUAVER_INLINE void attention_tile(const AttentionTile& t) {
+template <KvElement Element>
+void run_chunks(const AttentionTile& t) {
   TileScratch s(t);
   load_queries(t, s);
   for (int64_t begin = t.begin; begin < t.end; begin += kChunk)
-    run_chunk(t, s, begin, t.end - begin < kChunk ? t.end - begin : kChunk);
+    run_chunk<Element>(t, s, begin, t.end - begin < kChunk ? t.end - begin : kChunk);
+}
+
+QUAVER_INLINE void attention_tile(const AttentionTile& t) {
+  if (t.element == KvElement::kF32) return run_chunks<KvElement::kF32>(t);
+  if (t.element == KvElement::kF16) return run_chunks<KvElement::kF16>(t);
+  run_chunks<KvElement::kBF16>(t);
 }
 
 QUAVER_INLINE void store_kv_row(char* target, const float* row, int64_t n, KvElement element) {
