@@ -17,7 +17,8 @@ bool same_in_constant_time(std::string_view given, std::string_view key) {
 
 bool is_bearer(std::string_view scheme) {
   constexpr std::string_view word = "bearer ";
-  return scheme.size() >= word.size() && std::equal(word.begin(), word.end(), scheme.begin(), [](char w, char c) {
+  return scheme.size() >= word.size() &&
+         std::equal(word.begin(), word.end(), scheme.begin(), [](char w, char c) {
            return w == (c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c);
          });
 }

@@ -29,11 +29,16 @@ llm::Usage add_usage(llm::Usage sum, const llm::Usage& usage, bool with_prompt) 
 
 const char* finish_word(llm::FinishReason reason) {
   switch (reason) {
-    case llm::FinishReason::kStop: return "stop";
-    case llm::FinishReason::kLength: return "length";
-    case llm::FinishReason::kAbort: return "abort";
-    case llm::FinishReason::kError: return "error";
-    case llm::FinishReason::kNone: break;
+    case llm::FinishReason::kStop:
+      return "stop";
+    case llm::FinishReason::kLength:
+      return "length";
+    case llm::FinishReason::kAbort:
+      return "abort";
+    case llm::FinishReason::kError:
+      return "error";
+    case llm::FinishReason::kNone:
+      break;
   }
   return "";
 }

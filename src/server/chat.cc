@@ -13,13 +13,15 @@ namespace {
 void check_modalities(Fields& fields) {
   const json* modalities = fields.list("modalities");
   if (!modalities) return;
-  if (modalities->empty()) return fields.wrong("too_short", "modalities", "must have at least 1 entry", *modalities);
+  if (modalities->empty())
+    return fields.wrong("too_short", "modalities", "must have at least 1 entry", *modalities);
   for (size_t i = 0; i < modalities->size(); ++i) {
     const json& modality = (*modalities)[i];
-    if (!modality.is_string()) return fields.wrong("string_type", cat("modalities.", i), "must be text", modality);
+    if (!modality.is_string())
+      return fields.wrong("string_type", cat("modalities.", i), "must be text", modality);
     if (modality != "text" && fields.good())
-      throw refused(cat("this model cannot answer with the modality '", modality.get<std::string>().substr(0, 40),
-                        "'; it answers with text"),
+      throw refused(cat("this model cannot answer with the modality '",
+                        modality.get<std::string>().substr(0, 40), "'; it answers with text"),
                     cat("body.modalities.", i));
   }
 }
@@ -29,9 +31,10 @@ void accept_unused(Fields& fields) {
   fields.ignore({"audio", "voice", "speaker", "language", "instructions", "additional_information",
                  "mm_processor_kwargs", "media_io_kwargs"});
   if (const json* list = fields.list("sampling_params_list"); list && !list->empty() && fields.good())
-    throw refused("'sampling_params_list' sets parameters per stage, and this model has one stage; put them at the "
-                  "root of the body",
-                  "body.sampling_params_list");
+    throw refused(
+        "'sampling_params_list' sets parameters per stage, and this model has one stage; put them at the "
+        "root of the body",
+        "body.sampling_params_list");
 }
 
 std::string echo_text(Fields& fields, const ChatPrompt& prompt) {
@@ -39,6 +42,22 @@ std::string echo_text(Fields& fields, const ChatPrompt& prompt) {
   const ordered_json& last = prompt.messages.back();
   if (last.at("role") != "assistant" || !last.at("content").is_string()) return "";
   return last.at("content").get<std::string>();
+}
+
+// How to read the answer, and how it must begin when a call is demanded. Without constrained decoding the
+// model can still write arguments that are no JSON; those come back as content.
+void prepare_parsing(const ChatPrompt& prompt, const Call& call, ChatAnswerOptions& answer) {
+  const ServedModel& model = *call.model;
+  const ChatTemplate* source = model.pipeline.chat_template();
+  if (call.options.parse_reasoning && source)
+    answer.style.chat_template = prompt.chat_template.empty() ? source->source() : prompt.chat_template;
+  if (!prompt.offers_tools()) return;
+  answer.style.tools = model.tool_style;
+  if (prompt.tool_choice.kind == ToolChoice::Kind::kAuto) return;
+  if (!answer.style.tools)
+    throw refused("a call cannot be required of this model: how it writes calls is not known",
+                  "body.tool_choice");
+  answer.opening = call_opening(*answer.style.tools, prompt.tool_choice.name);
 }
 
 }  // namespace
@@ -57,14 +76,17 @@ void chat_completions(Call call) {
   accept_unused(fields);
   fields.finish();
 
+  prepare_parsing(prompt, call, answer);
   RenderedChat rendered = render_chat(prompt, model, answer.opening);
   std::optional<int64_t> fallback;
-  if (auto most = model.defaults.find("max_new_tokens"); most != model.defaults.end() && most->is_number_integer())
+  if (auto most = model.defaults.find("max_new_tokens");
+      most != model.defaults.end() && most->is_number_integer())
     fallback = std::max<int64_t>(most->get<int64_t>(), 1);
   request.params.max_tokens = settle_max_tokens(request, rendered.tokens, model, fallback, "messages");
   check_logprob_volume(request.params, rendered.tokens.size(), static_cast<size_t>(request.n),
                        model.pipeline.tokenizer().vocab_size());
   answer.prompt_tokens = rendered.tokens;
+  answer.style.prompt = rendered.text.substr(0, rendered.text.size() - answer.opening.size());
   answer.prompt_text = std::move(rendered.text);
 
   AnswerHead head = make_head("chatcmpl-", std::move(name), std::move(request), call.model, call.reply);

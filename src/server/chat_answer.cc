@@ -12,7 +12,7 @@ ChatAnswer::ChatAnswer(AnswerHead head, ChatAnswerOptions options)
       options_(std::move(options)),
       stream_(head_.reply),
       choices_(static_cast<size_t>(head_.request.n)) {
-  for (Choice& choice : choices_) choice.parser = make_output_parser(options_.parser);
+  for (Choice& choice : choices_) choice.parser = std::make_unique<OutputParser>(options_.style);
 }
 
 void ChatAnswer::on_event(size_t index, llm::Event event) {
@@ -137,8 +137,8 @@ void ChatAnswer::on_all_finished() {
 
 ordered_json ChatAnswer::choice_json(Choice& choice, size_t index) const {
   ordered_json out = {{"index", index}, {"message", message_json(choice)}};
-  out["logprobs"] = head_.request.params.logprobs ? ordered_json{{"content", std::move(choice.logprobs)}}
-                                                  : ordered_json();
+  out["logprobs"] =
+      head_.request.params.logprobs ? ordered_json{{"content", std::move(choice.logprobs)}} : ordered_json();
   out["finish_reason"] = finish_of(choice);
   out["stop_reason"] = stop_reason_json(choice.last);
   if (head_.request.return_token_ids) out["token_ids"] = choice.tokens;
@@ -147,7 +147,8 @@ ordered_json ChatAnswer::choice_json(Choice& choice, size_t index) const {
 
 ordered_json ChatAnswer::message_json(const Choice& choice) const {
   ordered_json out = {{"role", "assistant"}};
-  out["content"] = choice.content.empty() && !choice.calls.empty() ? ordered_json() : ordered_json(choice.content);
+  out["content"] =
+      choice.content.empty() && !choice.calls.empty() ? ordered_json() : ordered_json(choice.content);
   if (!choice.reasoning.empty()) out["reasoning"] = choice.reasoning;
   for (const ToolCall& call : choice.calls)
     out["tool_calls"].push_back({{"id", call.id},

@@ -13,13 +13,13 @@
 namespace quaver::server {
 
 struct ChatAnswerOptions {
-  std::string echo;           // put before the text of every choice
-  std::string opening;        // text the model was made to begin with: read by the parser, part of the answer
+  std::string echo;     // put before the text of every choice
+  std::string opening;  // text the model was made to begin with: read by the parser, part of the answer
   bool include_reasoning = true;
   bool parallel_calls = true;  // false: calls after the first are left out
   std::vector<int32_t> prompt_tokens;
   std::string prompt_text;
-  OutputParserOptions parser;
+  OutputStyle style;
 };
 
 class ChatAnswer : public GenerationListener {

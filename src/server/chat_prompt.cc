@@ -5,6 +5,7 @@
 
 #include "server/errors.h"
 #include "server/server.h"
+#include "server/tool_prompt.h"
 
 namespace quaver::server {
 namespace {
@@ -14,7 +15,8 @@ void read_switches(Fields& fields, ChatPrompt& prompt) {
   prompt.input.continue_final_message = fields.boolean("continue_final_message").value_or(false);
   bool add = fields.boolean("add_generation_prompt").value_or(true);
   if (prompt.input.continue_final_message && add && stated)
-    fields.wrong("value_error", "continue_final_message", "cannot be true together with add_generation_prompt", true);
+    fields.wrong("value_error", "continue_final_message",
+                 "cannot be true together with add_generation_prompt", true);
   prompt.input.add_generation_prompt = add && !prompt.input.continue_final_message;
   prompt.add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
 }
@@ -29,10 +31,8 @@ void read_thinking(Fields& fields, const ordered_json& members, ChatPrompt& prom
     prompt.input.extra["enable_thinking"] = *effort != "none";
   }
   if (fields.object("chat_template_kwargs"))
-    for (const auto& [name, value] : members.at("chat_template_kwargs").items()) prompt.input.extra[name] = value;
-  for (const char* name : {"enable_thinking", "thinking"})
-    if (auto found = prompt.input.extra.find(name); found != prompt.input.extra.end() && *found == false)
-      prompt.thinking = false;
+    for (const auto& [name, value] : members.at("chat_template_kwargs").items())
+      prompt.input.extra[name] = value;
 }
 
 void read_documents(Fields& fields, const ordered_json& members, ChatPrompt& prompt) {
@@ -48,9 +48,10 @@ void read_template(Fields& fields, const Call& call, ChatPrompt& prompt) {
   auto text = fields.text("chat_template", {1, size_t{1} << 20});
   if (!text) return;
   if (!call.options.trust_request_chat_template)
-    throw refused("'chat_template' is not taken from requests unless the server was started with "
-                  "--trust-request-chat-template",
-                  "body.chat_template");
+    throw refused(
+        "'chat_template' is not taken from requests unless the server was started with "
+        "--trust-request-chat-template",
+        "body.chat_template");
   prompt.chat_template = std::move(*text);
 }
 
@@ -62,6 +63,30 @@ std::string without(const std::string& text, std::string_view mark) {
     from = to + mark.size();
   }
   return out;
+}
+
+bool ends_in_open_thinking(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with(' ')) text.remove_suffix(1);
+  return text.ends_with("<think>");
+}
+
+std::string run_template(const ChatPrompt& prompt, const ServedModel& model, ChatTemplateInput input) {
+  std::unique_ptr<ChatTemplate> own;
+  const ChatTemplate* source = model.pipeline.chat_template();
+  try {
+    if (!prompt.chat_template.empty()) {
+      own = ChatTemplate::compile(prompt.chat_template, "chat_template");
+      source = own.get();
+    }
+    if (!source) throw refused("this model has no chat template; use /v1/completions", "body.messages");
+    if (!template_takes_tools(source->source()) && model.traits.strings) {
+      write_tools_as_text(input.messages, input.tools);
+      input.tools = nullptr;
+    }
+    return source->render(input);
+  } catch (const Error& e) {
+    throw refused(e.what(), prompt.chat_template.empty() ? "body.messages" : "body.chat_template");
+  }
 }
 
 }  // namespace
@@ -76,14 +101,13 @@ ChatPrompt read_chat_prompt(Fields& fields, const std::string& body, const Call&
   read_thinking(fields, members, prompt);
   read_documents(fields, members, prompt);
   read_template(fields, call, prompt);
-  if (prompt.input.continue_final_message && fields.good() && prompt.messages.back().at("role") != "assistant")
+  if (prompt.input.continue_final_message && fields.good() &&
+      prompt.messages.back().at("role") != "assistant")
     fields.wrong("value_error", "continue_final_message", "needs a last message of the assistant", true);
   return prompt;
 }
 
 RenderedChat render_chat(const ChatPrompt& prompt, const ServedModel& model, std::string_view opening) {
-  std::unique_ptr<ChatTemplate> own;
-  const ChatTemplate* source = model.pipeline.chat_template();
   ChatTemplateInput input = prompt.input;
   input.bos_token = model.pipeline.card().bos_token;
   input.eos_token = model.pipeline.card().eos_token;
@@ -92,19 +116,11 @@ RenderedChat render_chat(const ChatPrompt& prompt, const ServedModel& model, std
   model.specials.mark(texts, mark);
   input.messages = std::move(texts[0]);
   // Told not to call anything, the model is best not shown what it could call.
-  if (prompt.tool_choice.kind != ToolChoice::Kind::kNone) input.tools = std::move(texts[1]);
+  if (prompt.offers_tools()) input.tools = std::move(texts[1]);
   input.documents = std::move(texts[2]);
   RenderedChat out;
-  try {
-    if (!prompt.chat_template.empty()) {
-      own = ChatTemplate::compile(prompt.chat_template, "chat_template");
-      source = own.get();
-    }
-    if (!source) throw refused("this model has no chat template; use /v1/completions", "body.messages");
-    out.text = source->render(input);
-  } catch (const Error& e) {
-    throw refused(e.what(), prompt.chat_template.empty() ? "body.messages" : "body.chat_template");
-  }
+  out.text = run_template(prompt, model, std::move(input));
+  if (!opening.empty() && ends_in_open_thinking(out.text)) out.text += "\n</think>\n\n";
   out.text += opening;
   out.tokens = model.specials.encode(out.text, mark, prompt.add_special_tokens);
   out.text = without(out.text, mark);

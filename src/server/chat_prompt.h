@@ -14,10 +14,11 @@ struct ChatPrompt {
   ordered_json messages;
   ordered_json tools;  // null when there are none
   ToolChoice tool_choice;
-  ChatTemplateInput input;     // what the template gets
-  std::string chat_template;   // "" = the model's own
+  ChatTemplateInput input;    // what the template gets
+  std::string chat_template;  // "" = the model's own
   bool add_special_tokens = false;
-  bool thinking = true;        // the template may open a thinking section
+
+  bool offers_tools() const { return !tools.is_null() && tool_choice.kind != ToolChoice::Kind::kNone; }
 };
 
 // Reads the fields that shape the prompt and notes what is wrong. Throws ApiError on what is refused.
@@ -28,8 +29,9 @@ struct RenderedChat {
   std::vector<int32_t> tokens;
 };
 
-// `opening` is put behind the template's output: the start of an answer that the model must continue. Throws
-// ApiError 400 with the template's own words when it raises.
+// `opening` is put behind the template's output: the start of an answer that the model must continue; a
+// thinking section that the template has opened is closed before it. Throws ApiError 400 with the template's
+// own words when it raises.
 RenderedChat render_chat(const ChatPrompt& prompt, const ServedModel& model, std::string_view opening);
 
 }  // namespace quaver::server

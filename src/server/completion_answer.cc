@@ -43,7 +43,8 @@ void CompletionAnswer::on_event(size_t index, llm::Event event) {
 void CompletionAnswer::begin(Choice& choice, size_t index, const llm::Event& event) {
   choice.begun = true;
   const Tokenizer& tokenizer = head_.model->pipeline.tokenizer();
-  if (options_.prompt_logprobs) choice.prompt_logprobs = prompt_logprobs_json(tokenizer, event.prompt_logprobs);
+  if (options_.prompt_logprobs)
+    choice.prompt_logprobs = prompt_logprobs_json(tokenizer, event.prompt_logprobs);
   if (!options_.echo) return;
   choice.text += prompt_of(index).text;
   if (!head_.request.params.logprobs) return;
@@ -107,7 +108,8 @@ llm::Usage CompletionAnswer::usage() const {
   const size_t n = static_cast<size_t>(head_.request.n);
   for (size_t i = 0; i < choices_.size(); ++i) sum = add_usage(sum, choices_[i].last.usage, i % n == 0);
   sum.prompt_tokens = 0;
-  for (const CompletionPrompt& prompt : options_.prompts) sum.prompt_tokens += static_cast<int32_t>(prompt.tokens.size());
+  for (const CompletionPrompt& prompt : options_.prompts)
+    sum.prompt_tokens += static_cast<int32_t>(prompt.tokens.size());
   return sum;
 }
 

@@ -19,7 +19,7 @@ struct CompletionPrompt {
 
 struct CompletionAnswerOptions {
   bool echo = false;
-  bool prompt_only = false;  // max_tokens 0: what the engine made is not shown
+  bool prompt_only = false;                // max_tokens 0: what the engine made is not shown
   std::optional<int32_t> prompt_logprobs;  // as the request asked, apart from echo
   std::vector<CompletionPrompt> prompts;
 };

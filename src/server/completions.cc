@@ -15,7 +15,9 @@ bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n"
 class PromptReader {
  public:
   PromptReader(Fields& fields, const ServedModel& model)
-      : fields_(fields), model_(model), add_special_tokens_(fields.boolean("add_special_tokens").value_or(true)) {}
+      : fields_(fields),
+        model_(model),
+        add_special_tokens_(fields.boolean("add_special_tokens").value_or(true)) {}
 
   std::vector<CompletionPrompt> read() {
     const json* prompt = fields_.raw("prompt");
@@ -29,14 +31,16 @@ class PromptReader {
     else if (prompt->is_array())
       add_many(*prompt);
     else
-      fields_.wrong("string_type", "prompt", "must be text, a list of text, token ids or lists of token ids", *prompt);
+      fields_.wrong("string_type", "prompt", "must be text, a list of text, token ids or lists of token ids",
+                    *prompt);
     return std::move(out_);
   }
 
  private:
   void add_many(const json& prompts) {
     if (prompts.size() > kMaxPrompts)
-      return fields_.wrong("too_long", "prompt", cat("must have at most ", kMaxPrompts, " entries"), prompts.size());
+      return fields_.wrong("too_long", "prompt", cat("must have at most ", kMaxPrompts, " entries"),
+                           prompts.size());
     for (size_t i = 0; i < prompts.size(); ++i) {
       std::string path = cat("prompt.", i);
       if (prompts[i].is_string())
@@ -77,7 +81,8 @@ class PromptReader {
 };
 
 // Encoding waits until the whole body is known to be good.
-void complete_prompts(std::vector<CompletionPrompt>& prompts, const ServedModel& model, bool add_special_tokens) {
+void complete_prompts(std::vector<CompletionPrompt>& prompts, const ServedModel& model,
+                      bool add_special_tokens) {
   const Tokenizer& tokenizer = model.pipeline.tokenizer();
   for (CompletionPrompt& prompt : prompts) {
     if (prompt.tokens.empty())

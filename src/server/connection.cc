@@ -51,14 +51,18 @@ bool has_control(std::string_view text) {
 // Beast's parse errors, as (status, sentence).
 std::pair<int, std::string> explain(error_code error) {
   if (error == http::error::body_limit) return {413, "the request body is larger than this server allows"};
-  if (error == http::error::header_limit) return {431, "the request header is larger than this server allows"};
+  if (error == http::error::header_limit)
+    return {431, "the request header is larger than this server allows"};
   return {400, cat("the request is not valid HTTP: ", error.message())};
 }
 
 }  // namespace
 
 Connection::Connection(Socket socket, HttpShared& shared)
-    : socket_(std::move(socket)), shared_(shared), timer_(socket_.get_executor()), client_(client_name(socket_)) {
+    : socket_(std::move(socket)),
+      shared_(shared),
+      timer_(socket_.get_executor()),
+      client_(client_name(socket_)) {
   std::lock_guard lock(shared_.mutex);
   shared_.connections.insert(this);
 }
@@ -105,7 +109,8 @@ void Connection::on_read(error_code error, size_t bytes) {
   if (error == asio::error::eof) return on_end_of_input();
   if (error) return close();
   if (phase_ != Phase::kLinger) in_.append(chunk_.data(), bytes);
-  if (phase_ == Phase::kHandling && in_.size() - in_position_ > shared_.limits.pipelined_bytes) return close();
+  if (phase_ == Phase::kHandling && in_.size() - in_position_ > shared_.limits.pipelined_bytes)
+    return close();
   advance();
   read();
 }
@@ -143,7 +148,8 @@ void Connection::advance() {
 // False when more input is needed or the connection is done reading.
 bool Connection::parse_some() {
   error_code error;
-  in_position_ += parser_->put(asio::const_buffer(in_.data() + in_position_, in_.size() - in_position_), error);
+  in_position_ +=
+      parser_->put(asio::const_buffer(in_.data() + in_position_, in_.size() - in_position_), error);
   bool starved = error == http::error::need_more;
   if (error && !starved) {
     auto [status, message] = explain(error);
@@ -306,8 +312,9 @@ void Connection::flush() {
   }
   writing_ = true;
   if (phase_ == Phase::kHandling) arm(shared_.limits.write_s);
-  socket_.async_write_some(asio::buffer(in_flight_.data() + in_flight_position_, in_flight_.size() - in_flight_position_),
-                           [self = shared_from_this()](error_code error, size_t bytes) { self->on_written(error, bytes); });
+  socket_.async_write_some(
+      asio::buffer(in_flight_.data() + in_flight_position_, in_flight_.size() - in_flight_position_),
+      [self = shared_from_this()](error_code error, size_t bytes) { self->on_written(error, bytes); });
 }
 
 void Connection::on_written(error_code error, size_t bytes) {
@@ -320,6 +327,7 @@ void Connection::on_written(error_code error, size_t bytes) {
 }
 
 void Connection::finish_request() {
+  if (shared_.on_answer) shared_.on_answer(status_);
   if (shared_.access_log) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     log_info(client_, " ", method_, " ", path_, " ", status_, " ", body_written_, " B ",
@@ -356,7 +364,8 @@ void Connection::close() {
   disarm();
   release_request();
   if (unanswered) {
-    if (shared_.access_log) log_info(client_, " ", method_, " ", path_, " closed before the answer was complete");
+    if (shared_.access_log)
+      log_info(client_, " ", method_, " ", path_, " closed before the answer was complete");
     fire_gone();
   }
 }

@@ -1,4 +1,5 @@
-// One client's connection: reads requests one after the other, writes their answers, notices when it has gone.
+// One client's connection: reads requests one after the other, writes their answers, notices when it has
+// gone.
 #pragma once
 
 #include <array>
@@ -27,6 +28,7 @@ struct HttpShared {
   HttpLimits limits;
   HttpHandler handler;
   bool access_log = true;
+  std::function<void(int status)> on_answer;
   std::atomic<bool> draining{false};
   std::atomic<size_t> body_bytes{0};
 
@@ -47,11 +49,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  void start();         // any thread
-  void close_soon();    // any thread
-  void close_if_idle();  // any thread
+  void start();                                                               // any thread
+  void close_soon();                                                          // any thread
+  void close_if_idle();                                                       // any thread
   boost::asio::any_io_executor executor() { return socket_.get_executor(); }  // any thread
-  HttpShared& shared() { return shared_; }                                        // any thread
+  HttpShared& shared() { return shared_; }                                    // any thread
 
   // The calls of a Reply; `number` says which request they answer, stale ones are ignored.
   void send(uint64_t number, HttpResponse response, const Headers& extra);
@@ -75,7 +77,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void dispatch();
   void refuse(int status, std::string_view message);
 
-  void append_head(int status, const std::string& content_type, const Headers& headers, const std::string& framing);
+  void append_head(int status, const std::string& content_type, const Headers& headers,
+                   const std::string& framing);
   void flush();
   void on_written(boost::system::error_code error, size_t bytes);
   void finish_request();
@@ -87,7 +90,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void arm(double seconds);
   void disarm();
   void on_deadline();
-  bool is_current(uint64_t number) const { return phase_ == Phase::kHandling && number == number_ && !complete_; }
+  bool is_current(uint64_t number) const {
+    return phase_ == Phase::kHandling && number == number_ && !complete_;
+  }
 
   Socket socket_;
   HttpShared& shared_;

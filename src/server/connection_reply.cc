@@ -8,8 +8,8 @@
 namespace quaver::server {
 namespace {
 
-// Everything is handed to the connection's strand. The headers to add are collected under a mutex, because they
-// may be set by one thread and sent by another.
+// Everything is handed to the connection's strand. The headers to add are collected under a mutex, because
+// they may be set by one thread and sent by another.
 class ConnectionReply : public Reply {
  public:
   ConnectionReply(std::shared_ptr<Connection> connection, uint64_t number, HttpShared& shared)

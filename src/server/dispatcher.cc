@@ -14,10 +14,11 @@ namespace {
 std::string request_name(const HttpRequest& request) {
   const std::string* given = request.header("x-request-id");
   auto harmless = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' ||
-           c == '.' || c == ':';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == ':';
   };
-  bool good = given && !given->empty() && given->size() <= 128 && std::all_of(given->begin(), given->end(), harmless);
+  bool good =
+      given && !given->empty() && given->size() <= 128 && std::all_of(given->begin(), given->end(), harmless);
   return good ? *given : random_hex(32);
 }
 
@@ -27,15 +28,17 @@ void answer_preflight(const HttpRequest& request, Reply& reply) {
   response.headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, DELETE, OPTIONS"},
                       {"Access-Control-Max-Age", "600"}};
   const std::string* headers = request.header("access-control-request-headers");
-  response.headers.emplace_back("Access-Control-Allow-Headers",
-                                headers && headers->size() <= 1024 ? *headers : "Authorization, Content-Type");
+  response.headers.emplace_back("Access-Control-Allow-Headers", headers && headers->size() <= 1024
+                                                                    ? *headers
+                                                                    : "Authorization, Content-Type");
   reply.send(std::move(response));
 }
 
 ApiError method_error(const HttpRequest& request, const std::string& allowed) {
   if (allowed.empty())
     return ApiError(404, "Not Found", cat("there is no route '", request.path.substr(0, 200), "' here"));
-  return http_error(405, cat("the method ", request.method, " is not allowed on this route; allowed: ", allowed));
+  return http_error(405,
+                    cat("the method ", request.method, " is not allowed on this route; allowed: ", allowed));
 }
 
 }  // namespace
@@ -88,8 +91,9 @@ void Dispatcher::refuse_route(const Route& route) const {
   std::string abilities;
   for (const std::string& ability : model()->pipeline.card().capabilities)
     abilities += cat(abilities.empty() ? "" : ", ", ability);
-  throw ApiError(404, "NotFoundError", cat("this server cannot serve ", route.path, ": the model has no ",
-                                           route.ability, " ability; it has: ", abilities));
+  throw ApiError(404, "NotFoundError",
+                 cat("this server cannot serve ", route.path, ": the model has no ", route.ability,
+                     " ability; it has: ", abilities));
 }
 
 void Dispatcher::run(const Route& route, Call call) {

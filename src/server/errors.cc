@@ -42,14 +42,17 @@ bool is_hex(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
 }  // namespace
 
 ApiError::ApiError(int status_, std::string type_, std::string message, std::string param_)
-    : std::runtime_error(std::move(message)), status(status_), type(std::move(type_)), param(std::move(param_)) {}
+    : std::runtime_error(std::move(message)),
+      status(status_),
+      type(std::move(type_)),
+      param(std::move(param_)) {}
 
 ApiError refused(std::string message, std::string param) {
   return ApiError(400, "BadRequestError", std::move(message), std::move(param));
 }
 
 ApiError http_error(int status, std::string_view message) {
-  std::string type = status == 500 ? "InternalServerError"
+  std::string type = status == 500   ? "InternalServerError"
                      : status == 501 ? "NotImplementedError"
                                      : std::string(reason_phrase(status));
   ApiError error(status, std::move(type), std::string(message));
@@ -58,13 +61,18 @@ ApiError http_error(int status, std::string_view message) {
 }
 
 ApiError to_api_error(const Error& error, bool draining) {
-  std::string param = error.field().empty() || error.field().starts_with("body.") ? error.field()
-                                                                                  : cat("body.", error.field());
+  std::string param = error.field().empty() || error.field().starts_with("body.")
+                          ? error.field()
+                          : cat("body.", error.field());
   switch (error.kind()) {
-    case ErrorKind::kInvalidInput: return ApiError(400, "Bad Request", error.what(), param);
-    case ErrorKind::kUnsupported: return ApiError(400, "BadRequestError", error.what(), param);
-    case ErrorKind::kNotFound: return ApiError(404, "NotFoundError", error.what(), param);
-    case ErrorKind::kUnavailable: return http_error(draining ? 503 : 429, error.what());
+    case ErrorKind::kInvalidInput:
+      return ApiError(400, "Bad Request", error.what(), param);
+    case ErrorKind::kUnsupported:
+      return ApiError(400, "BadRequestError", error.what(), param);
+    case ErrorKind::kNotFound:
+      return ApiError(404, "NotFoundError", error.what(), param);
+    case ErrorKind::kUnavailable:
+      return http_error(draining ? 503 : 429, error.what());
     case ErrorKind::kOutOfMemory: {
       ApiError out = http_error(503, error.what());
       out.type = "out_of_memory";
@@ -72,7 +80,8 @@ ApiError to_api_error(const Error& error, bool draining) {
     }
     case ErrorKind::kBadFile:
     case ErrorKind::kNonFinite:
-    case ErrorKind::kInternal: break;
+    case ErrorKind::kInternal:
+      break;
   }
   return http_error(500, error.what());
 }
@@ -109,13 +118,15 @@ HttpResponse error_response(const ApiError& error) {
   HttpResponse response;
   response.status = error.status;
   response.body = error_json(error).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  if (error.retry_after_s > 0) response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
+  if (error.retry_after_s > 0)
+    response.headers.emplace_back("Retry-After", std::to_string(error.retry_after_s));
   if (error.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;
 }
 
 std::string_view reason_phrase(int status) {
-  auto row = std::find_if(kStatuses.begin(), kStatuses.end(), [&](const StatusRow& r) { return r.status == status; });
+  auto row = std::find_if(kStatuses.begin(), kStatuses.end(),
+                          [&](const StatusRow& r) { return r.status == status; });
   return row == kStatuses.end() ? "Unknown" : row->reason;
 }
 

@@ -37,16 +37,18 @@ std::string python_loc(std::string_view path) {
   std::string out = "('body'";
   while (!path.empty()) {
     std::string_view part = path.substr(0, path.find('.'));
-    bool index = !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    bool index =
+        !part.empty() && std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
     out += index ? cat(", ", part) : cat(", '", part, "'");
     path.remove_prefix(std::min(path.size(), part.size() + 1));
   }
   return out + (out == "('body'" ? ",)" : ")");
 }
 
-std::string record(std::string_view type, std::string_view path, std::string_view message, const json& input) {
-  return cat("{'type': '", type, "', 'loc': ", python_loc(path), ", 'msg': '", message, "', 'input': ",
-             python_repr(input), "}");
+std::string record(std::string_view type, std::string_view path, std::string_view message,
+                   const json& input) {
+  return cat("{'type': '", type, "', 'loc': ", python_loc(path), ", 'msg': '", message,
+             "', 'input': ", python_repr(input), "}");
 }
 
 [[noreturn]] void refuse_body(std::string_view type, std::string_view message) {
@@ -167,11 +169,14 @@ std::optional<double> Fields::check_number(const json& value, std::string_view p
   double number = value.get<double>();
   if (!std::isfinite(number)) return wrong("finite_number", path, "must be finite", value), std::nullopt;
   if (range.above_low && number <= range.low)
-    return wrong("greater_than", path, cat("must be greater than ", number_text(range.low)), value), std::nullopt;
+    return wrong("greater_than", path, cat("must be greater than ", number_text(range.low)), value),
+           std::nullopt;
   if (number < range.low)
-    return wrong("greater_than_equal", path, cat("must be at least ", number_text(range.low)), value), std::nullopt;
+    return wrong("greater_than_equal", path, cat("must be at least ", number_text(range.low)), value),
+           std::nullopt;
   if (number > range.high)
-    return wrong("less_than_equal", path, cat("must be at most ", number_text(range.high)), value), std::nullopt;
+    return wrong("less_than_equal", path, cat("must be at most ", number_text(range.high)), value),
+           std::nullopt;
   return number;
 }
 
@@ -232,7 +237,8 @@ const json* Fields::list(const char* name) {
   return wrong("list_type", name, "must be a list", *value), nullptr;
 }
 
-void Fields::wrong(std::string_view type, std::string_view path, std::string_view message, const json& input) {
+void Fields::wrong(std::string_view type, std::string_view path, std::string_view message,
+                   const json& input) {
   if (errors_.empty()) first_path_ = path;
   if (errors_.size() < kMaxErrors) errors_.push_back(record(type, path, message, input));
 }
@@ -243,7 +249,8 @@ void Fields::finish() {
   for (const auto& [name, value] : body_.items())
     if (!known_.contains(name)) log_unknown(name);
   if (errors_.empty()) return;
-  std::string message = cat(errors_.size(), errors_.size() == 1 ? " validation error: " : " validation errors: ");
+  std::string message =
+      cat(errors_.size(), errors_.size() == 1 ? " validation error: " : " validation errors: ");
   for (size_t i = 0; i < errors_.size(); ++i) message += cat(i ? ", " : "", errors_[i]);
   throw ApiError(400, "Bad Request", std::move(message), cat("body.", first_path_));
 }

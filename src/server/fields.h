@@ -15,8 +15,8 @@
 
 namespace quaver::server {
 
-// The body of a JSON route: an object. Throws ApiError 400 (json_invalid, dict_type) or for a content type other
-// than application/json.
+// The body of a JSON route: an object. Throws ApiError 400 (json_invalid, dict_type) or for a content type
+// other than application/json.
 json parse_body(const HttpRequest& request);
 
 struct IntRange {
@@ -34,7 +34,8 @@ struct TextRange {
 // returns nothing; finish() then throws one ApiError 400 that lists all of them, its param the first.
 class Fields {
  public:
-  // Members of `extra_body` count as members of the body; a field that stands in both with two values is wrong.
+  // Members of `extra_body` count as members of the body; a field that stands in both with two values is
+  // wrong.
   explicit Fields(json body);
 
   std::optional<bool> boolean(const char* name);
@@ -51,7 +52,8 @@ class Fields {
   void ignore(std::initializer_list<const char*> names);
 
   // `path` is dotted: "messages.0.role".
-  void wrong(std::string_view type, std::string_view path, std::string_view message, const json& input = nullptr);
+  void wrong(std::string_view type, std::string_view path, std::string_view message,
+             const json& input = nullptr);
   void missing(std::string_view path);
   // Checks a value that is not a member of the body itself.
   std::optional<int64_t> check_integer(const json& value, std::string_view path, IntRange range);

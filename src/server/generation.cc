@@ -19,7 +19,8 @@ void Generation::start(std::vector<llm::Request> requests, bool draining) {
     for (size_t i = 0; i < requests.size() && !gone_; ++i)
       pipeline_.submit(std::move(requests[i]), [self = shared_from_this(), i](llm::Event event) {
         // The hop off the engine's thread; everything else happens behind it.
-        self->reply_->post([self, i, event = std::move(event)]() mutable { self->deliver(i, std::move(event)); });
+        self->reply_->post(
+            [self, i, event = std::move(event)]() mutable { self->deliver(i, std::move(event)); });
       });
   } catch (...) {
     abort_all();

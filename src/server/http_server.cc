@@ -25,27 +25,36 @@ namespace {
 
 // What a client over the limit gets: written by hand, since no connection object is made for it.
 std::string full_house() {
-  HttpResponse response = error_response(http_error(503, "the server has no free connection; try again later"));
-  return cat("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: ",
-             "close\r\nContent-Length: ", response.body.size(), "\r\n\r\n", response.body);
+  HttpResponse response =
+      error_response(http_error(503, "the server has no free connection; try again later"));
+  return cat(
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\nConnection: ",
+      "close\r\nContent-Length: ", response.body.size(), "\r\n\r\n", response.body);
 }
 
 }  // namespace
 
 struct HttpServer::Impl {
   Impl(HttpOptions o, HttpHandler handler)
-      : options(std::move(o)), work(asio::make_work_guard(io)), strand(asio::make_strand(io)), acceptor(strand), retry(strand) {
+      : options(std::move(o)),
+        work(asio::make_work_guard(io)),
+        strand(asio::make_strand(io)),
+        acceptor(strand),
+        retry(strand) {
     shared.limits = options.limits;
     shared.handler = std::move(handler);
     shared.access_log = options.access_log;
+    shared.on_answer = options.on_answer;
     listen();
   }
 
   void listen() {
     std::string where = cat(options.host, ":", options.port);
     error_code error;
-    auto found = tcp::resolver(io).resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
-    require(!error && !found.empty(), ErrorKind::kUnavailable, "cannot listen on ", where, ": ", error.message());
+    auto found =
+        tcp::resolver(io).resolve(options.host, std::to_string(options.port), tcp::resolver::passive, error);
+    require(!error && !found.empty(), ErrorKind::kUnavailable, "cannot listen on ", where, ": ",
+            error.message());
     tcp::endpoint endpoint = *found.begin();
     acceptor.open(endpoint.protocol(), error);
     if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);

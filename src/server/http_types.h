@@ -32,9 +32,9 @@ struct HttpResponse {
   Headers headers;
 };
 
-// The way back to one client for one request. Thread safe; calls take effect in the order they are made. Either
-// send() once, or start_stream(), write() any number of times, end(). A reply that is dropped without an
-// answer sends a 500. Calls after the client has gone do nothing.
+// The way back to one client for one request. Thread safe; calls take effect in the order they are made.
+// Either send() once, or start_stream(), write() any number of times, end(). A reply that is dropped without
+// an answer sends a 500. Calls after the client has gone do nothing.
 class Reply {
  public:
   virtual ~Reply() = default;
@@ -44,8 +44,8 @@ class Reply {
   virtual void start_stream(std::string content_type) = 0;
   virtual void write(std::string piece) = 0;  // never blocks; a client that does not read is cut off
   virtual void end() = 0;
-  // Called at most once, in the reply's own order of execution (see post), when the client goes away before the
-  // answer is complete; at once when it has gone already.
+  // Called at most once, in the reply's own order of execution (see post), when the client goes away before
+  // the answer is complete; at once when it has gone already.
   virtual void on_gone(std::function<void()> callback) = 0;
   // Runs `task` on a server thread; tasks of one reply never overlap.
   virtual void post(std::function<void()> task) = 0;

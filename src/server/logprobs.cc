@@ -15,7 +15,8 @@ constexpr double kFloor = -9999.0;
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 int64_t count_characters(std::string_view text) {
-  return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
+  return std::count_if(text.begin(), text.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; });
 }
 
 // Byte-level vocabularies spell each byte as one printable character: the printable bytes of Latin-1 as
@@ -69,8 +70,8 @@ ordered_json entry(const Tokenizer& tokenizer, const llm::Logprob& item, bool as
 
 }  // namespace
 
-// Decoding the token twice and dropping the first copy shows it as it stands inside a text: some decoders strip
-// the space of the first token.
+// Decoding the token twice and dropping the first copy shows it as it stands inside a text: some decoders
+// strip the space of the first token.
 std::string token_string(const Tokenizer& tokenizer, int32_t id, bool as_id) {
   if (as_id) return cat("token_id:", id);
   const std::array twice = {id, id};
@@ -104,7 +105,8 @@ ordered_json chat_logprob(const Tokenizer& tokenizer, const llm::PositionLogprob
   return out;
 }
 
-ordered_json prompt_logprobs_json(const Tokenizer& tokenizer, const std::vector<llm::PositionLogprobs>& positions) {
+ordered_json prompt_logprobs_json(const Tokenizer& tokenizer,
+                                  const std::vector<llm::PositionLogprobs>& positions) {
   ordered_json out = ordered_json::array();
   for (const llm::PositionLogprobs& position : positions) {
     ordered_json tokens;

@@ -13,16 +13,19 @@ namespace quaver::server {
 
 // What one token adds to a text, its leading space included; "token_id:N" when `as_id`.
 std::string token_string(const Tokenizer& tokenizer, int32_t id, bool as_id);
-// The bytes behind it: those of the vocabulary for a token that is part of a character, else those of the text.
+// The bytes behind it: those of the vocabulary for a token that is part of a character, else those of the
+// text.
 std::string token_bytes(const Tokenizer& tokenizer, int32_t id);
 // Minus infinity becomes -9999.0, since JSON has none. Throws Error(kNonFinite) on NaN and plus infinity.
 double json_logprob(float logprob);
 
 // One entry of choices[].logprobs.content; `position` is not empty, `top` = alternatives to show, -1 = all.
-ordered_json chat_logprob(const Tokenizer& tokenizer, const llm::PositionLogprobs& position, int32_t top, bool as_id);
+ordered_json chat_logprob(const Tokenizer& tokenizer, const llm::PositionLogprobs& position, int32_t top,
+                          bool as_id);
 
 // [null, {"id": {"logprob", "rank", "decoded_token"}}, ...], vLLM's shape.
-ordered_json prompt_logprobs_json(const Tokenizer& tokenizer, const std::vector<llm::PositionLogprobs>& positions);
+ordered_json prompt_logprobs_json(const Tokenizer& tokenizer,
+                                  const std::vector<llm::PositionLogprobs>& positions);
 
 // Builds choices[].logprobs of /v1/completions piece by piece. Offsets count characters (code points).
 class CompletionLogprobs {
@@ -40,8 +43,8 @@ class CompletionLogprobs {
   int32_t top_;
   bool as_ids_;
   int64_t offset_ = 0;
-  ordered_json offsets_ = ordered_json::array(), logprobs_ = ordered_json::array(), tokens_ = ordered_json::array(),
-               tops_ = ordered_json::array();
+  ordered_json offsets_ = ordered_json::array(), logprobs_ = ordered_json::array(),
+               tokens_ = ordered_json::array(), tops_ = ordered_json::array();
 };
 
 }  // namespace quaver::server

@@ -9,13 +9,15 @@ namespace quaver::server {
 namespace {
 
 constexpr size_t kMaxKeys = 1000;
-constexpr std::array<std::string_view, 4> kOrdered = {"messages", "tools", "documents", "chat_template_kwargs"};
+constexpr std::array<std::string_view, 4> kOrdered = {"messages", "tools", "documents",
+                                                      "chat_template_kwargs"};
 
 // Objects that keep their order search by walking: a million keys in one would take minutes.
 void check_key_counts(const json& value, std::string_view where) {
   if (value.is_object() && value.size() > kMaxKeys)
-    throw refused(cat("an object in '", where, "' has ", value.size(), " keys; at most ", kMaxKeys, " are allowed"),
-                  cat("body.", where));
+    throw refused(
+        cat("an object in '", where, "' has ", value.size(), " keys; at most ", kMaxKeys, " are allowed"),
+        cat("body.", where));
   if (value.is_structured())
     for (const auto& inner : value) check_key_counts(inner, where);
 }
@@ -62,17 +64,20 @@ class MessageReader {
 
  private:
   std::string read_role(const ordered_json& message, const std::string& path) {
-    static constexpr std::array<std::string_view, 5> roles = {"system", "developer", "user", "assistant", "tool"};
+    static constexpr std::array<std::string_view, 5> roles = {"system", "developer", "user", "assistant",
+                                                              "tool"};
     auto role = message.find("role");
     if (role == message.end()) return fields_.missing(path + ".role"), "";
-    if (!role->is_string()) return fields_.wrong("string_type", path + ".role", "must be text", plain(*role)), "";
+    if (!role->is_string())
+      return fields_.wrong("string_type", path + ".role", "must be text", plain(*role)), "";
     if (std::find(roles.begin(), roles.end(), role->get<std::string>()) == roles.end())
-      fields_.wrong("literal_error", path + ".role", "must be one of system, developer, user, assistant, tool",
-                    plain(*role));
+      fields_.wrong("literal_error", path + ".role",
+                    "must be one of system, developer, user, assistant, tool", plain(*role));
     return role->get<std::string>();
   }
 
-  // "" and null are alike, whatever the role; absent is allowed to the assistant, whose turn may be calls alone.
+  // "" and null are alike, whatever the role; absent is allowed to the assistant, whose turn may be calls
+  // alone.
   ordered_json read_content(const ordered_json& message, const std::string& role, const std::string& path) {
     auto content = message.find("content");
     if (content == message.end()) {
@@ -80,7 +85,8 @@ class MessageReader {
       return as_template_wants(ordered_json::array());
     }
     if (content->is_null()) return as_template_wants(ordered_json::array());
-    if (content->is_string()) return model_.traits.strings ? *content : as_template_wants(ordered_json::array({text_part(*content)}));
+    if (content->is_string())
+      return model_.traits.strings ? *content : as_template_wants(ordered_json::array({text_part(*content)}));
     if (content->is_array()) return as_template_wants(read_parts(*content, path + ".content"));
     fields_.wrong("string_type", path + ".content", "must be text, null or a list of parts", plain(*content));
     return "";
@@ -104,15 +110,16 @@ class MessageReader {
     if (!part.is_object()) return fields_.wrong("dict_type", path, "must be an object", plain(part)), nullptr;
     auto type = part.find("type");
     if (type == part.end()) return fields_.missing(path + ".type"), nullptr;
-    auto kind = std::find_if(kParts.begin(), kParts.end(),
-                             [&](const PartKind& k) { return type->is_string() && *type == std::string(k.type); });
+    auto kind = std::find_if(kParts.begin(), kParts.end(), [&](const PartKind& k) {
+      return type->is_string() && *type == std::string(k.type);
+    });
     if (kind == kParts.end())
       return fields_.wrong("literal_error", path + ".type",
                            "must be one of text, image_url, input_audio, audio_url, video_url", plain(*type)),
              nullptr;
     if (!kind->ability.empty())
-      throw refused(cat("a message holds a part of type '", kind->type, "', but this model has no ", kind->ability,
-                        " ability; it takes text only"),
+      throw refused(cat("a message holds a part of type '", kind->type, "', but this model has no ",
+                        kind->ability, " ability; it takes text only"),
                     cat("body.", path));
     auto text = part.find(std::string(kind->key));
     if (text == part.end()) return fields_.missing(cat(path, ".", kind->key)), nullptr;
@@ -154,7 +161,8 @@ class MessageReader {
 
   ordered_json read_call(const ordered_json& call, const std::string& path) {
     ordered_json function = ordered_json::object();
-    if (!call.is_object()) return fields_.wrong("dict_type", path, "must be an object", plain(call)), function;
+    if (!call.is_object())
+      return fields_.wrong("dict_type", path, "must be an object", plain(call)), function;
     auto given = call.find("function");
     if (given == call.end()) return fields_.missing(path + ".function"), function;
     if (!given->is_object())
@@ -183,7 +191,8 @@ class MessageReader {
       if (parsed.is_object()) return ordered_json::parse(text);
     } catch (const Error&) {
     }
-    return fields_.wrong("json_invalid", path, "must be the text of a JSON object", text), ordered_json::object();
+    return fields_.wrong("json_invalid", path, "must be the text of a JSON object", text),
+           ordered_json::object();
   }
 
   Fields& fields_;
@@ -197,7 +206,8 @@ void check_tool(Fields& fields, const ordered_json& tool, const std::string& pat
     fields.wrong("literal_error", path + ".type", "must be function", plain(*type));
   auto function = tool.find("function");
   if (function == tool.end()) return fields.missing(path + ".function");
-  if (!function->is_object()) return fields.wrong("dict_type", path + ".function", "must be an object", plain(*function));
+  if (!function->is_object())
+    return fields.wrong("dict_type", path + ".function", "must be an object", plain(*function));
   auto name = function->find("name");
   if (name == function->end()) return fields.missing(path + ".function.name");
   if (!name->is_string() || name->get_ref<const std::string&>().empty())
@@ -246,7 +256,8 @@ ordered_json read_messages(Fields& fields, const ordered_json& members, const Se
   const json* given = fields.list("messages");
   if (!fields.raw("messages")) return fields.missing("messages"), out;
   if (!given) return out;
-  if (given->empty()) return fields.wrong("too_short", "messages", "must have at least 1 message", *given), out;
+  if (given->empty())
+    return fields.wrong("too_short", "messages", "must have at least 1 message", *given), out;
   MessageReader reader(fields, model);
   const ordered_json& messages = members.at("messages");
   for (size_t i = 0; i < messages.size(); ++i) out.push_back(reader.read(messages[i], cat("messages.", i)));
@@ -269,14 +280,14 @@ ToolChoice read_tool_choice(Fields& fields, const ordered_json& tools) {
   const json* given = fields.raw("tool_choice");
   if (!given || !fields.good()) return choice;
   if (*given == "none") return {};
-  if (tools.is_null())
-    return fields.wrong("value_error", "tool_choice", "needs tools", *given), choice;
+  if (tools.is_null()) return fields.wrong("value_error", "tool_choice", "needs tools", *given), choice;
   if (*given == "auto") return choice;
   if (*given == "required") return {ToolChoice::Kind::kRequired, ""};
   bool named = given->is_object() && given->contains("function") && (*given)["function"].is_object() &&
                (*given)["function"].contains("name") && (*given)["function"]["name"].is_string();
   if (!named) {
-    fields.wrong("literal_error", "tool_choice", "must be none, auto, required or a function by name", *given);
+    fields.wrong("literal_error", "tool_choice", "must be none, auto, required or a function by name",
+                 *given);
     return choice;
   }
   choice = {ToolChoice::Kind::kNamed, (*given)["function"]["name"].get<std::string>()};

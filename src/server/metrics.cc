@@ -59,15 +59,17 @@ void print_requests(Page& page, const pipeline::Stats& stats) {
   page.value(stats.finished_length, "finished_reason=\"length\"");
   page.value(stats.finished_abort, "finished_reason=\"abort\"");
   page.value(stats.finished_error, "finished_reason=\"error\"");
-  page.single("quaver:requests_cancelled_total", "counter", "Requests whose client left or that were cancelled.",
-              stats.finished_abort);
+  page.single("quaver:requests_cancelled_total", "counter",
+              "Requests whose client left or that were cancelled.", stats.finished_abort);
   page.single("quaver:non_finite_results_total", "counter", "Requests ended by a NaN or an infinity.",
               stats.non_finite);
 }
 
 void print_tokens(Page& page, const pipeline::Stats& stats) {
-  page.single("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache in use, 1 is full.", stats.kv_cache_usage);
-  page.single("vllm:num_preemptions_total", "counter", "Requests put back for want of cache.", stats.preemptions);
+  page.single("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache in use, 1 is full.",
+              stats.kv_cache_usage);
+  page.single("vllm:num_preemptions_total", "counter", "Requests put back for want of cache.",
+              stats.preemptions);
   page.single("vllm:prompt_tokens_total", "counter", "Prompt tokens taken in.", stats.prompt_tokens);
   page.single("vllm:generation_tokens_total", "counter", "Tokens generated.", stats.generation_tokens);
   page.single("vllm:prefix_cache_queries_total", "counter", "Prompt tokens looked up in the prefix cache.",

@@ -49,8 +49,8 @@ void show_model(Call call) {
   const auto& names = call.model->names;
   const std::string& wanted = call.request.captures.front();
   if (std::find(names.begin(), names.end(), wanted) == names.end())
-    throw ApiError(404, "NotFoundError", cat("model_not_found: the model '", wanted.substr(0, 200),
-                                             "' does not exist here"),
+    throw ApiError(404, "NotFoundError",
+                   cat("model_not_found: the model '", wanted.substr(0, 200), "' does not exist here"),
                    "model");
   call.reply->send(json_response(model_json(*call.model, wanted, call.state.started_at)));
 }

@@ -19,8 +19,8 @@ void set_if(T& target, const std::optional<V>& value) {
   if (value) target = static_cast<T>(*value);
 }
 
-// Defaults come from the operator or the checkpoint; a value of a wrong kind there is not the client's fault and
-// was reported at load, so it is left out here.
+// Defaults come from the operator or the checkpoint; a value of a wrong kind there is not the client's fault
+// and was reported at load, so it is left out here.
 template <class T>
 void set_default(T& target, const json& defaults, const char* name) {
   auto found = defaults.find(name);
@@ -100,7 +100,8 @@ void read_logprobs(Fields& fields, llm::SamplingParams& params, TextRoute route,
       fields.wrong("value_error", "top_logprobs", "needs logprobs to be true", *top);
     if (on) params.logprobs = static_cast<int32_t>(top.value_or(0));
   }
-  if (auto prompt = fields.integer("prompt_logprobs", range)) params.prompt_logprobs = static_cast<int32_t>(*prompt);
+  if (auto prompt = fields.integer("prompt_logprobs", range))
+    params.prompt_logprobs = static_cast<int32_t>(*prompt);
 }
 
 void read_stream(Fields& fields, SamplingRequest& request) {
@@ -148,9 +149,11 @@ void refuse_unsupported(Fields& fields) {
                     cat("body.", row.name));
   }
   if (fields.boolean("use_beam_search").value_or(false))
-    throw refused("'use_beam_search' asks for beam search, which this server does not do", "body.use_beam_search");
+    throw refused("'use_beam_search' asks for beam search, which this server does not do",
+                  "body.use_beam_search");
   if (fields.number("length_penalty").value_or(1) != 1)
-    throw refused("'length_penalty' belongs to beam search, which this server does not do", "body.length_penalty");
+    throw refused("'length_penalty' belongs to beam search, which this server does not do",
+                  "body.length_penalty");
   if (fields.integer("priority").value_or(0) != 0)
     throw refused("'priority' needs priority scheduling, which this server does not do", "body.priority");
   if (fields.integer("best_of", {1, kMaxSamples}).value_or(1) != 1)
@@ -162,14 +165,16 @@ void read_response_format(Fields& fields) {
   if (!format) return;
   auto type = format->find("type");
   if (type == format->end()) return fields.missing("response_format.type");
-  static constexpr std::array<std::string_view, 4> words = {"text", "json_object", "json_schema", "structural_tag"};
+  static constexpr std::array<std::string_view, 4> words = {"text", "json_object", "json_schema",
+                                                            "structural_tag"};
   if (!type->is_string() || std::find(words.begin(), words.end(), type->get<std::string>()) == words.end())
     return fields.wrong("literal_error", "response_format.type",
                         "must be one of text, json_object, json_schema, structural_tag", *type);
   if (*type != "text" && fields.good())
-    throw refused(cat("response_format '", type->get<std::string>(),
-                      "' asks for constrained decoding, which this server does not do; only 'text' is supported"),
-                  "body.response_format");
+    throw refused(
+        cat("response_format '", type->get<std::string>(),
+            "' asks for constrained decoding, which this server does not do; only 'text' is supported"),
+        "body.response_format");
 }
 
 void read_rest(Fields& fields, SamplingRequest& request) {
@@ -184,7 +189,8 @@ void read_rest(Fields& fields, SamplingRequest& request) {
   request.truncate_left = fields.word("truncation_side", sides).value_or("left") == "left";
   if (auto id = fields.text("request_id", {1, 128})) {
     bool plain = std::all_of(id->begin(), id->end(), [](char c) { return c > 0x20 && c < 0x7f; });
-    if (!plain) fields.wrong("string_pattern_mismatch", "request_id", "must be printable ASCII without spaces", *id);
+    if (!plain)
+      fields.wrong("string_pattern_mismatch", "request_id", "must be printable ASCII without spaces", *id);
     request.request_id = *id;
   }
   fields.text("user");
@@ -218,27 +224,33 @@ SamplingRequest read_sampling(Fields& fields, const ServedModel& model, TextRout
   return request;
 }
 
-int32_t settle_max_tokens(const SamplingRequest& request, std::vector<int32_t>& prompt, const ServedModel& model,
-                          std::optional<int64_t> fallback, const char* prompt_field) {
+int32_t settle_max_tokens(const SamplingRequest& request, std::vector<int32_t>& prompt,
+                          const ServedModel& model, std::optional<int64_t> fallback,
+                          const char* prompt_field) {
   const int64_t context = model.pipeline.card().max_model_len;
   if (auto keep = request.truncate_prompt_tokens) {
     size_t most = static_cast<size_t>(*keep == -1 ? std::max<int64_t>(context - 1, 0) : *keep);
-    if (prompt.size() > most && request.truncate_left) prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(most));
+    if (prompt.size() > most && request.truncate_left)
+      prompt.erase(prompt.begin(), prompt.end() - static_cast<ptrdiff_t>(most));
     if (prompt.size() > most) prompt.resize(most);
   }
   const int64_t length = static_cast<int64_t>(prompt.size());
   auto too_long = [&](const std::string& message, const char* field) {
-    throw ApiError(400, "Bad Request", cat("1 validation error: {'type': 'value_error', 'loc': ('body', '", field,
-                                           "'), 'msg': '", message, "'}"), cat("body.", field));
+    throw ApiError(400, "Bad Request",
+                   cat("1 validation error: {'type': 'value_error', 'loc': ('body', '", field, "'), 'msg': '",
+                       message, "'}"),
+                   cat("body.", field));
   };
   if (prompt.empty()) too_long("the prompt has no tokens", prompt_field);
   if (length >= context)
     too_long(cat("the prompt has ", length, " tokens; the maximum context length is ", context,
-                 " tokens, prompt and answer together"), prompt_field);
+                 " tokens, prompt and answer together"),
+             prompt_field);
   int64_t left = context - length;
   if (request.max_tokens && *request.max_tokens > left)
-    too_long(cat("must be at most ", left, ": the maximum context length is ", context, " tokens and the prompt has ",
-                 length), "max_tokens");
+    too_long(cat("must be at most ", left, ": the maximum context length is ", context,
+                 " tokens and the prompt has ", length),
+             "max_tokens");
   int64_t tokens = request.max_tokens ? *request.max_tokens : std::min(left, fallback.value_or(left));
   if (request.params.min_tokens > tokens)
     too_long(cat("must be at most max_tokens, which is ", tokens), "min_tokens");
@@ -253,13 +265,15 @@ std::optional<int64_t> sample_seed(const std::optional<int64_t>& seed, size_t in
 void check_logprob_volume(const llm::SamplingParams& params, size_t prompt_tokens, size_t samples,
                           int32_t vocab_size) {
   auto each = [&](const std::optional<int32_t>& count) {
-    return !count ? size_t{0} : *count == -1 ? static_cast<size_t>(vocab_size) : static_cast<size_t>(*count) + 1;
+    return !count         ? size_t{0}
+           : *count == -1 ? static_cast<size_t>(vocab_size)
+                          : static_cast<size_t>(*count) + 1;
   };
   size_t entries = samples * (each(params.logprobs) * static_cast<size_t>(params.max_tokens) +
                               each(params.prompt_logprobs) * prompt_tokens);
   if (entries > kMaxLogprobEntries)
-    throw refused(cat("the log-probabilities asked for could be ", entries, " entries; at most ", kMaxLogprobEntries,
-                      " are allowed: ask for fewer alternatives or a smaller max_tokens"),
+    throw refused(cat("the log-probabilities asked for could be ", entries, " entries; at most ",
+                      kMaxLogprobEntries, " are allowed: ask for fewer alternatives or a smaller max_tokens"),
                   params.logprobs ? "body.logprobs" : "body.prompt_logprobs");
 }
 

@@ -26,18 +26,21 @@ struct SamplingRequest {
 
 enum class TextRoute { kChat, kCompletions };
 
-// Notes what is wrong in `fields`. Fields that Quaver cannot honour are refused, never dropped: throws ApiError.
+// Notes what is wrong in `fields`. Fields that Quaver cannot honour are refused, never dropped: throws
+// ApiError.
 SamplingRequest read_sampling(Fields& fields, const ServedModel& model, TextRoute route, int max_logprobs);
 
 // Cuts the prompt when the request says so, checks it against the context, and returns the tokens to make.
 // `prompt_field` is what to blame.
-int32_t settle_max_tokens(const SamplingRequest& request, std::vector<int32_t>& prompt, const ServedModel& model,
-                          std::optional<int64_t> fallback, const char* prompt_field);
+int32_t settle_max_tokens(const SamplingRequest& request, std::vector<int32_t>& prompt,
+                          const ServedModel& model, std::optional<int64_t> fallback,
+                          const char* prompt_field);
 
 // The seed of sample `index`: consecutive ones, so that each sample can be made again alone.
 std::optional<int64_t> sample_seed(const std::optional<int64_t>& seed, size_t index);
 
 // Refuses requests whose log-probabilities would not fit in memory.
-void check_logprob_volume(const llm::SamplingParams& params, size_t prompt_tokens, size_t samples, int32_t vocab_size);
+void check_logprob_volume(const llm::SamplingParams& params, size_t prompt_tokens, size_t samples,
+                          int32_t vocab_size);
 
 }  // namespace quaver::server

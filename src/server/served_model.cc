@@ -6,14 +6,17 @@
 #include "server/errors.h"
 #include "server/fields.h"
 #include "server/server.h"
+#include "server/tool_prompt.h"
 
 namespace quaver::server {
 namespace {
 
 constexpr const char* kSample = "quaver sample";
 
-// What a template makes of one message of `role`, in a conversation that templates accept; "" when it refuses.
-std::string render_sample(const pipeline::Pipeline& pipeline, const std::string& role, const ordered_json& content) {
+// What a template makes of one message of `role`, in a conversation that templates accept; "" when it
+// refuses.
+std::string render_sample(const pipeline::Pipeline& pipeline, const std::string& role,
+                          const ordered_json& content) {
   ChatTemplateInput input;
   input.bos_token = pipeline.card().bos_token;
   input.eos_token = pipeline.card().eos_token;
@@ -36,12 +39,21 @@ TemplateTraits find_traits(const pipeline::Pipeline& pipeline) {
   // A template that does not know lists prints them, keys and all.
   traits.lists = shown(as_list) && as_list.find("type") == std::string::npos;
   traits.strings = traits.strings || !traits.lists;
+  traits.tools = template_takes_tools(pipeline.chat_template()->source());
   traits.developer = shown(render_sample(pipeline, "developer", kSample));
   return traits;
 }
 
+const ToolStyle* find_tool_style(const pipeline::Pipeline& pipeline, const ServerOptions& options,
+                                 const TemplateTraits& traits) {
+  if (!options.tool_call_parser.empty()) return &quaver::tool_style(options.tool_call_parser);
+  if (!pipeline.chat_template()) return nullptr;
+  return traits.tools ? detect_tool_style(pipeline.chat_template()->source()) : &quaver::tool_style("hermes");
+}
+
 json merged_defaults(const pipeline::Pipeline& pipeline, const ServerOptions& options) {
-  json out = pipeline.card().generation_defaults.is_object() ? pipeline.card().generation_defaults : json::object();
+  json out =
+      pipeline.card().generation_defaults.is_object() ? pipeline.card().generation_defaults : json::object();
   for (const auto& [name, value] : options.default_sampling_params.items()) out[name] = value;
   return out;
 }
@@ -53,7 +65,8 @@ ServedModel::ServedModel(pipeline::Pipeline& p, const ServerOptions& options)
       names(options.served_model_names),
       defaults(merged_defaults(p, options)),
       specials(p.tokenizer()),
-      traits(find_traits(p)) {
+      traits(find_traits(p)),
+      tool_style(find_tool_style(p, options, traits)) {
   if (names.empty()) names.push_back(p.card().path);
 }
 
@@ -73,8 +86,8 @@ std::string ServedModel::check_name(Fields& fields) const {
   if (std::find(names.begin(), names.end(), text) != names.end()) return text;
   if (text == pipeline.card().path) return names.front();
   throw ApiError(404, "NotFoundError",
-                 cat("model_not_found: the model '", text.substr(0, 200), "' does not exist here; served is '",
-                     names.front(), "'"),
+                 cat("model_not_found: the model '", text.substr(0, 200),
+                     "' does not exist here; served is '", names.front(), "'"),
                  "model");
 }
 

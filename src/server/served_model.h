@@ -9,6 +9,7 @@
 
 #include "pipeline/pipeline.h"
 #include "server/special_text.h"
+#include "text/tool_calls.h"
 
 namespace quaver::server {
 
@@ -20,6 +21,7 @@ struct TemplateTraits {
   bool lists = false;      // contents as lists of parts come out as text
   bool strings = true;     // contents as plain text come out
   bool developer = false;  // knows the role; otherwise it is sent as "system"
+  bool tools = false;      // writes tools itself; otherwise they are described in the system message
 };
 
 // Immutable and thread safe; borrows the pipeline.
@@ -36,6 +38,7 @@ struct ServedModel {
   json defaults;                   // sampling defaults: the operator's over the checkpoint's
   SpecialText specials;
   TemplateTraits traits;
+  const ToolStyle* tool_style;  // how the model writes calls; null when unknown
 };
 
 }  // namespace quaver::server

@@ -18,7 +18,9 @@ namespace quaver::server {
 namespace {
 
 void check(const ServerOptions& options) {
-  auto wrong = [](const char* flag, const char* what) { throw Error(ErrorKind::kInvalidInput, cat(flag, " ", what), flag); };
+  auto wrong = [](const char* flag, const char* what) {
+    throw Error(ErrorKind::kInvalidInput, cat(flag, " ", what), flag);
+  };
   if (options.http.io_threads < 1 || options.worker_threads < 1) wrong("threads", "must be at least 1");
   for (const std::string& key : options.api_keys)
     if (key.empty()) wrong("api-key", "must not be empty");
@@ -31,7 +33,9 @@ void check(const ServerOptions& options) {
 // The end of a pipe that a signal handler may write to.
 class Wakeup {
  public:
-  Wakeup() { require(::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) == 0, ErrorKind::kInternal, "cannot make a pipe"); }
+  Wakeup() {
+    require(::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) == 0, ErrorKind::kInternal, "cannot make a pipe");
+  }
   ~Wakeup() {
     ::close(ends_[0]);
     ::close(ends_[1]);
@@ -57,7 +61,7 @@ struct Server::Impl {
   explicit Impl(ServerOptions o)
       : options((check(o), std::move(o))),
         dispatcher(options, state),
-        http(options.http, [this](HttpRequest request, std::shared_ptr<Reply> reply) {
+        http(http_options(), [this](HttpRequest request, std::shared_ptr<Reply> reply) {
           dispatcher(std::move(request), std::move(reply));
         }) {
     state.started_at = static_cast<int64_t>(std::time(nullptr));
@@ -65,6 +69,12 @@ struct Server::Impl {
     http.every(5, [this] {
       if (auto model = dispatcher.model()) dispatcher.metrics().collect(model->pipeline);
     });
+  }
+
+  HttpOptions http_options() {
+    HttpOptions out = options.http;
+    out.on_answer = [this](int status) { dispatcher.metrics().count_response(status); };
+    return out;
   }
 
   void drain() {

@@ -14,17 +14,17 @@ namespace quaver::server {
 
 struct ServerOptions {
   HttpOptions http;
-  std::string version = "0.0.0";               // for /version
-  std::vector<std::string> api_keys;           // empty = no key is asked for
-  std::vector<std::string> served_model_names;  // empty = the model's path
+  std::string version = "0.0.0";                  // for /version
+  std::vector<std::string> api_keys;              // empty = no key is asked for
+  std::vector<std::string> served_model_names;    // empty = the model's path
   json default_sampling_params = json::object();  // over the checkpoint's generation config
   bool trust_request_chat_template = false;
-  int max_logprobs = 20;          // alternatives per token a request may ask for; -1 (all) is allowed within limits
-  std::string tool_call_parser;   // "" = found from the chat template
-  std::string reasoning_parser;   // "" = found from the chat template
+  int max_logprobs = 20;  // alternatives per token a request may ask for; -1 (all) is allowed within limits
+  std::string tool_call_parser;              // "" = found from the chat template
+  bool parse_reasoning = true;               // false: thinking stays in the content
   std::vector<std::string> allowed_origins;  // CORS; empty = none, "*" = any
-  int worker_threads = 2;         // rendering and tokenizing, off the I/O threads
-  double drain_timeout_s = 30;    // after the first signal; what is left then is aborted
+  int worker_threads = 2;                    // rendering and tokenizing, off the I/O threads
+  double drain_timeout_s = 30;               // after the first signal; what is left then is aborted
 };
 
 // Life: construct (binds) - start() (answers 503) - attach() when the model is ready - wait(). Thread safe.
@@ -37,10 +37,11 @@ class Server {
 
   uint16_t port() const;
   void start();
+  // Throws Error(kInvalidInput) on options that do not fit the model. May be called again for another model.
   void attach(pipeline::Pipeline& pipeline);
 
-  // The first call drains: new requests get 503, live ones finish. The second stops at once. May be called from
-  // a signal handler.
+  // The first call drains: new requests get 503, live ones finish. The second stops at once. May be called
+  // from a signal handler.
   void terminate() noexcept;
   // Returns when a drain has ended or stop() was called.
   void wait();

@@ -92,7 +92,8 @@ std::vector<int32_t> SpecialText::encode(std::string_view rendered, std::string_
 }
 
 // Stretches between the template's own special tokens; those next to each other that hold no mark are one.
-std::vector<SpecialText::Segment> SpecialText::segments(std::string_view rendered, std::string_view mark) const {
+std::vector<SpecialText::Segment> SpecialText::segments(std::string_view rendered,
+                                                        std::string_view mark) const {
   std::vector<Segment> out;
   Segment current;
   auto close = [&] {

@@ -16,8 +16,8 @@ namespace quaver::server {
 // without recognising special tokens wherever a mark stands. A chat without such spellings is encoded in one
 // piece, exactly as the reference does. Immutable and thread safe; borrows the tokenizer.
 //
-// Known limit: a tokenizer that puts a space before the start of a text does so after each special token around
-// a marked piece.
+// Known limit: a tokenizer that puts a space before the start of a text does so after each special token
+// around a marked piece.
 class SpecialText {
  public:
   explicit SpecialText(const Tokenizer& tokenizer);
@@ -26,7 +26,8 @@ class SpecialText {
   static std::string choose_mark(const ordered_json& value);
   // Marks every text inside `value`, keys excepted.
   void mark(ordered_json& value, std::string_view mark) const;
-  std::vector<int32_t> encode(std::string_view rendered, std::string_view mark, bool add_special_tokens) const;
+  std::vector<int32_t> encode(std::string_view rendered, std::string_view mark,
+                              bool add_special_tokens) const;
 
  private:
   struct Segment {

@@ -1,4 +1,5 @@
-// Server-sent events: one JSON object per event, [DONE] at the end, and errors as HTTP while that is still possible.
+// Server-sent events: one JSON object per event, [DONE] at the end, and errors as HTTP while that is still
+// possible.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@ struct Target {
   std::string path, query;
 };
 
-// "/a%20b?x=1", "http://host/a" (the scheme and host are dropped) or "*". Nothing when it is none of these, when
-// a percent sign is not followed by two hex digits, or when a control character comes out.
+// "/a%20b?x=1", "http://host/a" (the scheme and host are dropped) or "*". Nothing when it is none of these,
+// when a percent sign is not followed by two hex digits, or when a control character comes out.
 std::optional<Target> parse_target(std::string_view target);
 
 }  // namespace quaver::server

@@ -38,7 +38,8 @@ void tokenize(Call call) {
   out["token_strs"] = nullptr;
   if (strings) {
     out["token_strs"] = ordered_json::array();
-    for (int32_t id : tokens) out["token_strs"].push_back(std::string(model.pipeline.tokenizer().token_text(id)));
+    for (int32_t id : tokens)
+      out["token_strs"].push_back(std::string(model.pipeline.tokenizer().token_text(id)));
   }
   call.reply->send(json_response(out));
 }

@@ -95,7 +95,9 @@ std::string cut_at_mark(const std::string& rendered, const std::string& final_te
 class JinjaTemplate : public ChatTemplate {
  public:
   JinjaTemplate(std::string_view source, std::string_view what)
-      : what_(what), mentions_content_(source.find("content") != source.npos), tree_(jinja::parse(source)) {}
+      : what_(what), source_(source), mentions_content_(source.find("content") != source.npos), tree_(jinja::parse(source)) {}
+
+  std::string_view source() const override { return source_; }
 
   std::string render(const ChatTemplateInput& input) const override {
     require(!(input.continue_final_message && input.add_generation_prompt), ErrorKind::kInvalidInput,
@@ -141,7 +143,7 @@ class JinjaTemplate : public ChatTemplate {
     }
   }
 
-  std::string what_;
+  std::string what_, source_;
   bool mentions_content_;
   jinja::Template tree_;
 };

@@ -28,6 +28,8 @@ class ChatTemplate {
   // Throws Error(kBadFile) naming `what`, line and column on a syntax error.
   static std::unique_ptr<ChatTemplate> compile(std::string_view source, std::string_view what);
   virtual ~ChatTemplate() = default;
+  // The text it was compiled from, by which tool and reasoning styles are recognised.
+  virtual std::string_view source() const = 0;
   // Throws Error(kInvalidInput) with the template's own text when it calls raise_exception, and on run-away
   // output, recursion or loops (limits in the implementation).
   virtual std::string render(const ChatTemplateInput& input) const = 0;
