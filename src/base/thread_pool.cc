@@ -16,7 +16,8 @@
 namespace quaver {
 namespace {
 
-constexpr int kSpins = 20000;  // some tens of microseconds: the gap between two layers of a decode step
+constexpr int kSpins = 8000;  // about 100 microseconds: more than the gap between two layers of a decode step
+constexpr int kWaitSpins = 1000;  // then the caller yields, in case a worker in the loop lost its processor
 
 thread_local bool t_inside_loop = false;
 
@@ -33,15 +34,18 @@ struct ThreadPool::State {
   std::mutex turn;   // one loop at a time
   std::mutex mutex;  // guards sleeping and waking
   std::condition_variable wake;
-  std::atomic<uint64_t> generation{0};
   std::atomic<bool> stop{false};
   std::atomic<int> sleepers{0};
 
-  // The loop in flight; written by its caller before `generation` is raised.
+  // generation of the loop in flight << 17 | open << 16 | workers inside. The caller waits for the workers
+  // inside, never for one that has not come: on a busy machine that one may not run for many milliseconds.
+  static constexpr uint64_t kOpen = 1u << 16, kInside = kOpen - 1, kGeneration = kOpen << 1;
+  std::atomic<uint64_t> gate{0};
+
+  // The loop in flight; written by its caller while the gate is shut and nobody is inside.
   const std::function<void(int64_t, int64_t)>* body = nullptr;
   int64_t n = 0, chunk = 1;
   std::atomic<int64_t> next{0};
-  std::atomic<int> running{0};
   std::exception_ptr error;
   std::mutex error_mutex;
 
@@ -60,14 +64,23 @@ struct ThreadPool::State {
     t_inside_loop = false;
   }
 
+  bool enter() {
+    uint64_t seen = gate.load();
+    while ((seen & kOpen) != 0)
+      if (gate.compare_exchange_weak(seen, seen + 1)) return true;
+    return false;
+  }
+
+  bool new_since(uint64_t seen) const { return gate.load() / kGeneration != seen || stop.load(); }
+
   bool wait_for_work(uint64_t seen) {
     for (int i = 0; i < kSpins; ++i) {
-      if (generation.load(std::memory_order_acquire) != seen || stop.load()) return !stop.load();
+      if (new_since(seen)) return !stop.load();
       pause_cpu();
     }
     std::unique_lock lock(mutex);
     sleepers.fetch_add(1);
-    wake.wait(lock, [&] { return generation.load() != seen || stop.load(); });
+    wake.wait(lock, [&] { return new_since(seen); });
     sleepers.fetch_sub(1);
     return !stop.load();
   }
@@ -75,17 +88,28 @@ struct ThreadPool::State {
   void work() {
     uint64_t seen = 0;
     while (wait_for_work(seen)) {
-      seen = generation.load(std::memory_order_acquire);
+      seen = gate.load() / kGeneration;
+      if (!enter()) continue;
       drain();
-      running.fetch_sub(1, std::memory_order_release);
+      gate.fetch_sub(1);
     }
   }
 
-  void publish() {
-    generation.fetch_add(1);
+  void open_gate() {
+    gate.fetch_add(kGeneration + kOpen);
     if (sleepers.load() == 0) return;
     std::lock_guard lock(mutex);
     wake.notify_all();
+  }
+
+  void shut_gate() {
+    gate.fetch_sub(kOpen);
+    for (int i = 0; (gate.load() & kInside) != 0; ++i) {
+      if (i < kWaitSpins)
+        pause_cpu();
+      else
+        std::this_thread::yield();
+    }
   }
 };
 
@@ -114,11 +138,10 @@ void ThreadPool::parallel_for(int64_t n, int64_t grain, const std::function<void
   s.n = n;
   s.chunk = std::max(grain, (n + threads * 4 - 1) / (threads * 4));
   s.error = nullptr;
-  s.running.store(static_cast<int>(s.workers.size()));
   s.next.store(0);
-  s.publish();
+  s.open_gate();
   s.drain();
-  while (s.running.load(std::memory_order_acquire) != 0) pause_cpu();
+  s.shut_gate();
   if (s.error) std::rethrow_exception(s.error);
 }
 

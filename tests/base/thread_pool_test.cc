@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace quaver {
@@ -46,6 +47,20 @@ TEST(ThreadPool, ManyShortLoopsAfterSleeping) {
   std::atomic<int64_t> sum{0};
   for (int i = 0; i < 2000; ++i) pool.parallel_for(2, 1, [&](int64_t b, int64_t e) { sum += e - b; });
   EXPECT_EQ(sum.load(), 4000);
+}
+
+TEST(ThreadPool, CallersTakeTurnsAndNoLoopLeaksIntoTheNext) {
+  ThreadPool pool(3);
+  auto call = [&pool] {
+    for (int i = 0; i < 500; ++i) {
+      std::atomic<int64_t> sum{0};  // gone when the loop is over: a late worker would be seen by sanitizers
+      pool.parallel_for(7, 1, [&](int64_t b, int64_t e) { sum += e - b; });
+      ASSERT_EQ(sum.load(), 7);
+    }
+  };
+  std::thread other(call);
+  call();
+  other.join();
 }
 
 }  // namespace
