@@ -193,7 +193,7 @@ class BertNormalizer final : public Normalizer {
   static void append_cleaned(std::string& out, char32_t c) {
     const bool space = c == '\t' || c == '\n' || c == '\r' || is_whitespace(c);
     if (c == 0 || c == kReplacementCharacter) return;
-    if (c != '\t' && c != '\n' && c != '\r' && is_control_or_unassigned(c)) return;
+    if (c != '\t' && c != '\n' && c != '\r' && is_control(c)) return;
     utf8_append(out, space ? U' ' : c);
   }
   static void append_spaced(std::string& out, char32_t c) {

@@ -33,6 +33,10 @@ struct EndToken {
 // The template that puts one token before and one after the text, either of them optional.
 json template_around(const std::optional<EndToken>& before, const std::optional<EndToken>& after);
 
+// Spaces that SentencePiece removes (remove_extra_whitespaces): of all whitespace only these, and at the end
+// also those that the text spells visibly.
+inline const std::string kOuterSpaces = "\\A +|[ \u2581]+\\z";
+
 using Merge = std::pair<std::string, std::string>;
 struct ScoredPiece {
   std::string text;

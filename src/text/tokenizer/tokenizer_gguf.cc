@@ -135,7 +135,7 @@ json visible_space_normalizer(const GgufVocabulary& vocabulary) {
     parts.push_back(
         {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(vocabulary.precompiled_charsmap)}});
   if (vocabulary.remove_extra_whitespaces) {
-    parts.push_back(replace_regex("\\A +| +\\z", ""));
+    parts.push_back(replace_regex(kOuterSpaces, ""));
     parts.push_back(replace_regex(" {2,}", " "));
   }
   if (vocabulary.add_space_prefix) parts.push_back({{"type", "Prepend"}, {"prepend", " "}});

@@ -20,7 +20,7 @@ json normalizer_of(const SentencePieceModel& model) {
   if (!model.charsmap.empty())
     parts.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(model.charsmap)}});
   if (model.remove_extra_whitespaces) {  // of whitespace, only spaces
-    parts.push_back(replace_regex("\\A +| +\\z", ""));
+    parts.push_back(replace_regex(kOuterSpaces, ""));
     parts.push_back(replace_regex(" {2,}", " "));
   }
   if (model.add_dummy_prefix) parts.push_back({{"type", "Prepend"}, {"prepend", " "}});

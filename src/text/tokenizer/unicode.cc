@@ -75,10 +75,7 @@ bool is_mark(char32_t c) {
 
 bool is_nonspacing_mark(char32_t c) { return category(c) == UTF8PROC_CATEGORY_MN; }
 
-bool is_control_or_unassigned(char32_t c) {
-  const auto kind = category(c);
-  return kind == UTF8PROC_CATEGORY_CN || kind >= UTF8PROC_CATEGORY_CC;
-}
+bool is_control(char32_t c) { return category(c) >= UTF8PROC_CATEGORY_CC; }
 
 void append_lowercase(std::string& out, char32_t c) {
   if (c == 0x130)  // the one lower case of two characters that no context governs

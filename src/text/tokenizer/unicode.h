@@ -12,7 +12,7 @@ bool is_punctuation(char32_t c);  // general category P, or ASCII punctuation, s
 bool is_numeric(char32_t c);      // general category N
 bool is_mark(char32_t c);         // general category M
 bool is_nonspacing_mark(char32_t c);
-bool is_control_or_unassigned(char32_t c);  // general category C
+bool is_control(char32_t c);  // general category C but for what is not assigned
 
 // The full, context-free lower case mapping, as Rust's char::to_lowercase.
 void append_lowercase(std::string& out, char32_t c);

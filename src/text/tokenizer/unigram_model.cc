@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "text/tokenizer/byte_tokens.h"
 #include "text/tokenizer/component_limits.h"
+#include "text/tokenizer/model_fields.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -134,7 +135,7 @@ std::unique_ptr<TokenModel> make_unigram_model(const json& spec, std::string_vie
   }
   std::optional<int64_t> unk_id;
   if (const auto it = spec.find("unk_id"); it != spec.end() && !it->is_null())
-    unk_id = json_required<int64_t>(spec, "unk_id", what);
+    unk_id = static_cast<int64_t>(read_count(spec, "unk_id", 0, Vocabulary::kMaxId, what));
   return std::make_unique<UnigramModel>(pieces, unk_id, json_value(spec, "byte_fallback", false, what), what);
 }
 
