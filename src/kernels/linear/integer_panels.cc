@@ -1,4 +1,6 @@
 // Integer weights in panels: the rows int_a8_* and int_a32_* of the table.
+#include <cstring>
+
 #include "kernels/linear/codes.h"
 #include "kernels/linear/integer_blocks.h"
 #include "kernels/linear/panel_units.h"
@@ -52,13 +54,50 @@ struct PanelLayout {
   int code_shift(int64_t channel) const { return bits == 4 && channel % 8 >= 4 ? 4 : 0; }
 };
 
+// The four 4-bit codes in the low half of `codes`, one per byte.
+uint32_t spread_nibbles(uint32_t codes) {
+  codes = (codes | codes << 8) & 0x00ff00ffu;
+  return (codes | codes << 4) & 0x0f0f0f0fu;
+}
+
+// Eight whole channels at once, for codes that are stored as wide as they are packed.
+void pack_step(const PanelLayout& layout, const std::byte* source, std::byte* step, int64_t lane) {
+  std::byte* target = step + lane * 4;
+  uint32_t words[2];
+  std::memcpy(words, source, static_cast<size_t>(layout.bits));
+  if (layout.bits == 4) words[0] = spread_nibbles(words[0] & 0xffffu) | spread_nibbles(words[0] >> 16) << 4;
+  std::memcpy(target, words, 4);
+  if (layout.bits == 8) std::memcpy(target + layout.panel_rows * 4, words + 1, 4);
+}
+
+struct SourceRow {
+  const std::byte* codes;
+  int64_t bytes;
+  int bits;
+};
+
+void pack_block(const BlockPlan& plan, const ChannelBlock& block, const PanelLayout& layout,
+                const SourceRow& source, int64_t lane, std::byte* target) {
+  int32_t i = 0;
+  if (plan.order.empty() && source.bits == layout.bits && block.begin % 2 == 0)
+    for (; i + 8 <= block.length; i += 8)
+      pack_step(layout, source.codes + (block.begin + i) * source.bits / 8,
+                target + i / 8 * layout.step_bytes(), lane);
+  for (; i < block.length; ++i) {
+    int32_t sorted = block.begin + i;
+    int32_t channel = plan.order.empty() ? sorted : plan.order[static_cast<size_t>(sorted)];
+    uint8_t code = read_code(source.codes, source.bytes, channel, source.bits);
+    target[layout.code_offset(lane, i)] |= static_cast<std::byte>(code << layout.code_shift(i));
+  }
+}
+
 void pack_row(const WeightView& view, const IntegerWeight& weight, int64_t panel_rows, int64_t row,
               std::byte* panel) {
   PanelLayout layout = {weight.bits, panel_rows};
   int bits = element_info(view.problem.element).bits;
   int64_t row_bytes = code_row_bytes(view.problem.k, bits), lane = row % panel_rows;
   int64_t groups = (view.problem.k + view.problem.group - 1) / view.problem.group;
-  const std::byte* source = view.codes.data() + row * row_bytes;
+  SourceRow source = {view.codes.data() + row * row_bytes, row_bytes, bits};
   for (size_t b = 0; b < weight.plan.blocks.size(); ++b) {
     const ChannelBlock& block = weight.plan.blocks[b];
     std::byte* target = panel + layout.block_offset(block, b);
@@ -66,13 +105,7 @@ void pack_row(const WeightView& view, const IntegerWeight& weight, int64_t panel
     if (view.zeros)
       panel[weight.zeros_offset + static_cast<int64_t>(b) * panel_rows + lane] =
           static_cast<std::byte>(view.zeros[row * groups + block.group]);
-    target += panel_rows * 4;
-    for (int32_t i = 0; i < block.length; ++i) {
-      int32_t sorted = block.begin + i;
-      int32_t channel = weight.plan.order.empty() ? sorted : weight.plan.order[static_cast<size_t>(sorted)];
-      uint8_t code = read_code(source, row_bytes, channel, bits);
-      target[layout.code_offset(lane, i)] |= static_cast<std::byte>(code << layout.code_shift(i));
-    }
+    pack_block(weight.plan, block, layout, source, lane, target + panel_rows * 4);
   }
 }
 
