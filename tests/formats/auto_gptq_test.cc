@@ -1,7 +1,7 @@
 // GPTQ checkpoints: both zero conventions, wrong labels, activation order, and the table of overrides.
 #include "formats/auto_gptq.h"
 
-#include <chrono>
+#include <ctime>
 #include <numeric>
 
 #include "format_checks.h"
@@ -163,10 +163,13 @@ TEST(AutoGptq, TwoThousandOverridesCostLittle) {
   MemoryCheckpoint checkpoint(settings({{"dynamic", table}}));
   const PlainLayer layer = PlainLayer::random(8, 64, 256, 128, true);
   for (const int i : {0, 1999}) add_along_in(checkpoint, cat("model.layers.", i, ".mlp.down_proj"), layer, 1);
-  const auto start = std::chrono::steady_clock::now();
+  [[maybe_unused]] const std::clock_t start =
+      std::clock();  // of this process, so that a busy machine does not count
   for (int layers = 0; layers < 7; ++layers)
     for (const int i : {0, 1999}) kAutoGptqFormat.plan(checkpoint, cat("model.layers.", i, ".mlp.down_proj"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(100));
+#ifdef __OPTIMIZE__  // sanitizers and debug builds are slower by design
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC / 10);
+#endif
   EXPECT_EQ(kAutoGptqFormat.unmatched_rules(checkpoint).size(), 1998u);
 }
 
