@@ -10,7 +10,8 @@
 
 namespace quaver {
 
-// Plain types must lie on a multiple of their element's size; block types are read bytewise and may lie anywhere.
+// Plain types must lie on a multiple of their element's size; block types are read bytewise and may lie
+// anywhere.
 inline TensorView mapped_tensor(const TensorInfo& info, std::span<const std::byte> bytes,
                                 std::shared_ptr<const void> owner) {
   const DTypeInfo& dtype = dtype_info(info.dtype);
