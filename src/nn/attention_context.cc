@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -13,6 +14,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "kernels/attention/attention.h"
+#include "nn/kernel_path.h"
 
 namespace quaver::nn {
 
@@ -60,6 +64,25 @@ at::Tensor attend_equal(const at::Tensor& q, const at::Tensor& k, const at::Tens
       .transpose(1, 2);
 }
 
+at::Tensor attend_kernel(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         const std::vector<int64_t>& lengths, const AttentionParams& params) {
+  at::Tensor queries = q.contiguous(), keys = k.contiguous(), values = v.contiguous(),
+             y = at::empty_like(queries);
+  kernels::dense_attention({.shape = {.heads = q.size(1),
+                                      .scale = params.scale,
+                                      .window = params.window,
+                                      .softcap = params.softcap},
+                            .kv_heads = k.size(1),
+                            .head_dim = q.size(2),
+                            .q = queries.const_data_ptr<float>(),
+                            .k = keys.const_data_ptr<float>(),
+                            .v = values.const_data_ptr<float>(),
+                            .y = y.mutable_data_ptr<float>(),
+                            .lengths = lengths,
+                            .pool = &global_thread_pool()});
+  return y;
+}
+
 }  // namespace
 
 at::Tensor DenseAttention::attend(int64_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -67,6 +90,7 @@ at::Tensor DenseAttention::attend(int64_t, const at::Tensor& q, const at::Tensor
   int64_t total = std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
   require(total == q.size(0), ErrorKind::kInternal, "attention lengths sum to ", total, ", rows are ",
           q.size(0));
+  if (kernels_apply(q, {&k, &v})) return attend_kernel(q, k, v, lengths_, params);
   auto part = [](const at::Tensor& x, int64_t start, int64_t batch, int64_t length) {
     return x.narrow(0, start, batch * length).reshape({batch, length, x.size(1), x.size(2)});
   };

@@ -8,8 +8,10 @@ namespace {
 thread_local int aten_only_depth = 0;
 }
 
+bool kernels_allowed() { return aten_only_depth == 0; }
+
 bool kernels_apply(const at::Tensor& x, std::initializer_list<const at::Tensor*> weights) {
-  if (aten_only_depth > 0 || !x.is_cpu() || x.scalar_type() != at::kFloat) return false;
+  if (!kernels_allowed() || !x.is_cpu() || x.scalar_type() != at::kFloat) return false;
   if (!c10::GradMode::is_enabled()) return true;
   for (const at::Tensor* weight : weights)
     if (weight->defined() && weight->requires_grad()) return false;

@@ -11,6 +11,9 @@ namespace quaver::nn {
 // any of `weights` ask for a gradient. Undefined tensors among `weights` don't count.
 bool kernels_apply(const at::Tensor& x, std::initializer_list<const at::Tensor*> weights = {});
 
+// False while an AtenOnly lives on this thread.
+bool kernels_allowed();
+
 // While one lives, this thread runs the ATen bodies only; for comparisons.
 class AtenOnly {
  public:

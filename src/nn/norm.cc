@@ -1,10 +1,13 @@
 #include "nn/norm.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/rsqrt.h>
 
 #include <utility>
 
+#include "base/thread_pool.h"
+#include "kernels/norm/norm.h"
 #include "nn/kernel_path.h"
 
 namespace quaver::nn {
@@ -23,6 +26,23 @@ at::Tensor RmsNorm::aten(const at::Tensor& x) const {
   return weight_ * normed.to(x.scalar_type());
 }
 
-at::Tensor RmsNorm::forward(const at::Tensor& x) const { return aten(x); }
+at::Tensor RmsNorm::kernel(const at::Tensor& x) const {
+  at::Tensor rows = x.contiguous(), y = at::empty_like(rows);
+  int64_t width = rows.size(-1);
+  kernels::rms_norm({.x = rows.const_data_ptr<float>(),
+                     .x_stride = width,
+                     .y = y.mutable_data_ptr<float>(),
+                     .y_stride = width,
+                     .weight = scale_.const_data_ptr<float>(),
+                     .rows = rows.numel() / width,
+                     .width = width,
+                     .epsilon = static_cast<float>(eps_),
+                     .pool = &global_thread_pool()});
+  return y;
+}
+
+at::Tensor RmsNorm::forward(const at::Tensor& x) const {
+  return kernels_apply(x, {&weight_}) ? kernel(x) : aten(x);
+}
 
 }  // namespace quaver::nn

@@ -20,6 +20,7 @@ class RmsNorm {
 
  private:
   at::Tensor aten(const at::Tensor& x) const;
+  at::Tensor kernel(const at::Tensor& x) const;
 
   at::Tensor weight_;  // [n]
   at::Tensor scale_;   // float32 [n], what the kernel multiplies by

@@ -12,6 +12,10 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/thread_pool.h"
+#include "kernels/rope/rope.h"
+#include "nn/kernel_path.h"
+
 namespace quaver::nn {
 
 namespace {
@@ -79,13 +83,39 @@ const RopeAngles& RopeCache::angles(const RopeTable& table, const at::Tensor& po
   return entries_.emplace_back(&table, table.angles(positions, dtype)).second;
 }
 
-at::Tensor apply_rope(const at::Tensor& x, const RopeAngles& angles) {
+namespace {
+
+at::Tensor rope_aten(const at::Tensor& x, const RopeAngles& angles) {
   int64_t half = angles.cos.size(-1), head_dim = x.size(-1);
   at::Tensor cos = angles.cos.unsqueeze(1), sin = angles.sin.unsqueeze(1);
   at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   at::Tensor turned_a = a * cos - b * sin, turned_b = b * cos + a * sin;
   if (2 * half == head_dim) return at::cat({turned_a, turned_b}, -1);
   return at::cat({turned_a, turned_b, x.narrow(-1, 2 * half, head_dim - 2 * half)}, -1);
+}
+
+// The kernel looks rows of tables up by position; the angles are per token, so token t's row is t.
+at::Tensor rope_kernel(const at::Tensor& x, const RopeAngles& angles) {
+  at::Tensor y = x.clone(at::MemoryFormat::Contiguous);
+  at::Tensor rows = at::arange(x.size(0), at::kLong);
+  at::Tensor cos = angles.cos.contiguous(), sin = angles.sin.contiguous();
+  kernels::apply_rope({.x = y.mutable_data_ptr<float>(),
+                       .token_stride = x.size(1) * x.size(2),
+                       .tokens = x.size(0),
+                       .heads = x.size(1),
+                       .head_dim = x.size(2),
+                       .rotary_dim = 2 * cos.size(1),
+                       .cos = cos.const_data_ptr<float>(),
+                       .sin = sin.const_data_ptr<float>(),
+                       .positions = rows.const_data_ptr<int64_t>(),
+                       .pool = &global_thread_pool()});
+  return y;
+}
+
+}  // namespace
+
+at::Tensor apply_rope(const at::Tensor& x, const RopeAngles& angles) {
+  return kernels_apply(x) ? rope_kernel(x, angles) : rope_aten(x, angles);
 }
 
 }  // namespace quaver::nn

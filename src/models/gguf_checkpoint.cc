@@ -1,0 +1,113 @@
+#include "models/gguf_checkpoint.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "checkpoint/gguf_dequantize.h"
+#include "models/gguf_config.h"
+#include "models/gguf_names.h"
+#include "numerics/half.h"
+
+namespace quaver::models {
+namespace {
+
+bool is_block_type(DType dtype) { return dtype_info(dtype).block_elements > 1; }
+
+// Rows of one head lie as (pair, half) and must lie as (half, pair).
+void unpermute_rows(std::vector<float>& values, int64_t heads, int64_t rows) {
+  int64_t cols = static_cast<int64_t>(values.size()) / rows, head_dim = rows / heads, half = head_dim / 2;
+  std::vector<float> source = values;
+  for (int64_t row = 0; row < rows; ++row) {
+    int64_t within = row % head_dim;
+    int64_t from = row - within + 2 * (within % half) + within / half;
+    std::copy_n(source.begin() + from * cols, cols, values.begin() + row * cols);
+  }
+}
+
+Buffer encode(const std::vector<float>& values, DType dtype) {
+  if (dtype == DType::kF32) return Buffer::copy_of(values);
+  std::vector<uint16_t> halves(values.size());
+  std::transform(values.begin(), values.end(), halves.begin(),
+                 dtype == DType::kBF16 ? float_to_bf16 : float_to_f16);
+  return Buffer::copy_of(halves);
+}
+
+uint64_t bytes_of(const std::vector<int64_t>& shape, DType dtype) {
+  uint64_t bytes = static_cast<uint64_t>(dtype_info(dtype).block_bytes);
+  for (int64_t extent : shape) bytes *= static_cast<uint64_t>(extent);
+  return bytes;
+}
+
+class GgufCheckpoint : public Checkpoint {
+ public:
+  explicit GgufCheckpoint(const std::filesystem::path& path)
+      : file_(GgufFile::open(path)),
+        config_(gguf_config_json(file_)),
+        generation_config_(gguf_generation_config_json(file_)),
+        tokenizer_config_(gguf_tokenizer_config_json(file_)) {
+    bool quantized = std::any_of(file_.entries().begin(), file_.entries().end(),
+                                 [](const GgufEntry& entry) { return is_block_type(entry.info.dtype); });
+    for (GgufTensorSource& source : name_gguf_tensors(file_)) add(std::move(source), quantized);
+  }
+
+  const std::filesystem::path& path() const override { return file_.path(); }
+  const json& config() const override { return config_; }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  std::string file_of(std::string_view) const override { return path().string(); }
+
+  json sidecar(std::string_view file_name) const override {
+    if (file_name == "generation_config.json") return generation_config_;
+    if (file_name == "tokenizer_config.json") return tokenizer_config_;
+    return nullptr;
+  }
+
+  TensorView read(std::string_view name) const override {
+    const TensorInfo* info = find(name);
+    require(info != nullptr, ErrorKind::kNotFound, path().string(), ": has no tensor ", name);
+    const GgufTensorSource& source = sources_.find(name)->second;
+    TensorView stored = file_.read(source.stored_name);
+    if (source.expert >= 0) stored.data = slice(stored, source.expert);
+    stored.shape = info->shape;
+    bool as_stored = source.interleaved_heads == 0 && !source.plus_one && stored.dtype == info->dtype;
+    if (as_stored) return stored;
+    std::vector<float> values = gguf_dequantize(stored);
+    if (source.plus_one)
+      for (float& value : values) value -= 1.0f;
+    if (source.interleaved_heads > 0) unpermute_rows(values, source.interleaved_heads, info->shape.at(0));
+    return {info->dtype, info->shape, encode(values, info->dtype)};
+  }
+
+ private:
+  void add(GgufTensorSource source, bool quantized_file) {
+    DType stored = file_.find_tensor(source.stored_name)->info.dtype;
+    require(can_dequantize_gguf(stored), ErrorKind::kUnsupported, path().string(), ": tensor ",
+            source.stored_name, " has type ", dtype_info(stored).name, ", which can't be read");
+    bool to_bf16 = is_block_type(stored) || (stored == DType::kF32 && quantized_file);
+    DType dtype = to_bf16 ? DType::kBF16 : stored;
+    tensors_.push_back({source.name, dtype, source.shape, bytes_of(source.shape, dtype)});
+    std::string name = source.name;
+    sources_.emplace(std::move(name), std::move(source));
+  }
+
+  static Buffer slice(const TensorView& stack, int64_t index) {
+    size_t bytes = stack.data.size_bytes() / static_cast<size_t>(stack.shape.at(0));
+    auto whole = std::make_shared<Buffer>(stack.data);
+    return Buffer(whole->bytes().subspan(static_cast<size_t>(index) * bytes, bytes), whole);
+  }
+
+  GgufFile file_;
+  json config_, generation_config_, tokenizer_config_;
+  std::vector<TensorInfo> tensors_;
+  std::map<std::string, GgufTensorSource, std::less<>> sources_;
+};
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> open_gguf_checkpoint(const std::filesystem::path& path) {
+  return std::make_unique<GgufCheckpoint>(path);
+}
+
+}  // namespace quaver::models

@@ -1,0 +1,35 @@
+// A model's files by path, whichever layout they have.
+#include <filesystem>
+
+#include "base/error.h"
+#include "models/gguf_checkpoint.h"
+#include "models/llm/causal_lm.h"
+#include "models/model_path.h"
+
+namespace quaver::models {
+
+namespace fs = std::filesystem;
+
+fs::path find_gguf(const fs::path& path) {
+  if (path.extension() == ".gguf" && fs::is_regular_file(path)) return path;
+  if (!fs::is_directory(path) || fs::exists(path / "config.json")) return {};
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.path().extension() != ".gguf") continue;
+    require(found.empty(), ErrorKind::kInvalidInput, path.string(),
+            ": holds several .gguf files; name one of them");
+    found = entry.path();
+  }
+  return found;
+}
+
+std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file) {
+  fs::path path = folder_or_file;
+  require(fs::exists(path), ErrorKind::kNotFound, folder_or_file, ": does not exist");
+  if (fs::path gguf = find_gguf(path); !gguf.empty()) return open_gguf_checkpoint(gguf);
+  require(fs::is_directory(path), ErrorKind::kUnsupported, folder_or_file,
+          ": is neither a folder nor a .gguf file");
+  return open_hugging_face_folder(path);
+}
+
+}  // namespace quaver::models

@@ -1,0 +1,71 @@
+#include "models/tokenizer_files.h"
+
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/mapped_file.h"
+#include "checkpoint/gguf.h"
+#include "models/gguf_special_tokens.h"
+#include "models/model_path.h"
+
+namespace quaver::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxTokenizerBytes = size_t{256} << 20;
+constexpr size_t kMaxTemplateBytes = size_t{1} << 20;
+
+// The one that an application without a wish of its own should take.
+std::optional<std::string> template_of(const json& value, const std::string& what) {
+  if (value.is_null()) return std::nullopt;
+  if (value.is_string()) return value.get<std::string>();
+  require(value.is_array(), ErrorKind::kBadFile, what,
+          ": chat_template must be a string or a list of named ones");
+  for (const json& entry : value)
+    if (json_value<std::string>(entry, "name", "", what) == "default")
+      return json_required<std::string>(entry, "template", what);
+  return std::nullopt;
+}
+
+std::optional<std::string> template_in(const fs::path& file) {
+  if (!fs::exists(file)) return std::nullopt;
+  json document = read_json_file(file.string());
+  require(document.is_object(), ErrorKind::kBadFile, file.string(), ": must be a JSON object");
+  return template_of(json_value<json>(document, "chat_template", nullptr, file.string()), file.string());
+}
+
+std::unique_ptr<ChatTemplate> compiled(const std::optional<std::string>& source, const fs::path& file) {
+  return source ? ChatTemplate::compile(*source, file.string()) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::string& folder_or_file) {
+  fs::path path = folder_or_file;
+  if (fs::path gguf = find_gguf(path); !gguf.empty())
+    return tokenizer_from_gguf(gguf_vocabulary(GgufFile::open(gguf)), gguf.string());
+  if (fs::path file = path / "tokenizer.json"; fs::exists(file))
+    return tokenizer_from_json(read_text_file(file, kMaxTokenizerBytes), file.string());
+  if (fs::path file = path / "tokenizer.model"; fs::exists(file))
+    return tokenizer_from_sentencepiece(MappedFile::open(file)->bytes(), file.string());
+  fail(ErrorKind::kNotFound, folder_or_file, ": has neither tokenizer.json nor tokenizer.model");
+}
+
+std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_file) {
+  fs::path path = folder_or_file;
+  if (fs::path gguf = find_gguf(path); !gguf.empty()) {
+    GgufFile file = GgufFile::open(gguf);
+    auto text = file.find_string("tokenizer.chat_template");
+    return text ? ChatTemplate::compile(*text, gguf.string()) : nullptr;
+  }
+  if (fs::path file = path / "chat_template.jinja"; fs::exists(file))
+    return compiled(read_text_file(file, kMaxTemplateBytes), file);
+  for (const char* name : {"tokenizer_config.json", "chat_template.json"})
+    if (auto source = template_in(path / name)) return compiled(source, path / name);
+  return nullptr;
+}
+
+}  // namespace quaver::models

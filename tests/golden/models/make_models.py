@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Tiny random models of every decoder family, and what Transformers computes with them.
+
+  make_models.py            writes a folder per variant beside this script
+
+Each folder is a checkpoint (config.json, model.safetensors in bfloat16). Beside it, NAME.safetensors holds `ids` [24], `logits` and
+`hidden` (the output of the embedding and of every layer) in float32 arithmetic from the widened weights, `logits_bf16` in bfloat16.
+Made with torch 2.13.0 and transformers 5.24.
+"""
+import json, pathlib
+import torch
+from safetensors.torch import save_file
+from transformers import AutoModelForCausalLM, AutoConfig
+
+HERE = pathlib.Path(__file__).parent
+TOKENS = 24
+BASE = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96, vocab_size=128,
+            max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+
+# name: (model_type, config, edit of the written config.json)
+VARIANTS = {
+    "llama": ("llama", dict(rms_norm_eps=1e-5), None),
+    "llama_scaled_tied": ("llama", dict(attention_bias=True, mlp_bias=True, tie_word_embeddings=True,
+                                        rope_parameters=dict(rope_theta=5e5, **LLAMA3)), None),
+    # The older spelling of the rope settings, and a head size of its own.
+    "llama_old_linear": ("llama", dict(head_dim=24, rope_parameters=dict(rope_theta=2e4, rope_type="linear", factor=4.0)), "old"),
+    "llama_yarn": ("llama", dict(rope_parameters=dict(rope_theta=1e4, rope_type="yarn", factor=4.0,
+                                                      original_max_position_embeddings=64)), None),
+    "qwen2_window": ("qwen2", dict(use_sliding_window=True, sliding_window=8, max_window_layers=1), None),
+    "qwen3_tied": ("qwen3", dict(head_dim=32, tie_word_embeddings=True), None),
+    "qwen3_moe": ("qwen3_moe", dict(num_hidden_layers=3, head_dim=16, num_experts=8, num_experts_per_tok=2, norm_topk_prob=True,
+                                    moe_intermediate_size=32, mlp_only_layers=[1]), None),
+    "qwen3_moe_raw": ("qwen3_moe", dict(num_experts=4, num_experts_per_tok=3, norm_topk_prob=False, moe_intermediate_size=32,
+                                        decoder_sparse_step=2, head_dim=16), None),
+    "gemma3_text": ("gemma3_text", dict(num_hidden_layers=4, num_key_value_heads=1, head_dim=16, sliding_window=6,
+                                        query_pre_attn_scalar=24, final_logit_softcapping=5.0, tie_word_embeddings=True,
+                                        layer_types=["sliding_attention", "full_attention"] * 2,
+                                        rope_parameters=dict(full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1e6),
+                                                             sliding_attention=dict(rope_type="default", rope_theta=1e4))), None),
+    # The published spelling: a pattern instead of a list, and theta for each kind of layer.
+    "gemma3_old": ("gemma3_text", dict(num_hidden_layers=3, head_dim=16, sliding_window=5, tie_word_embeddings=True,
+                                       query_pre_attn_scalar=16, layer_types=["sliding_attention"] * 2 + ["full_attention"]), "old"),
+}
+
+
+def fill(model, seed):
+    """Every parameter random: norms near their neutral value, so that a missing one shows."""
+    generator = torch.Generator().manual_seed(seed)
+    for name, p in model.named_parameters():
+        noise = torch.randn(p.shape, generator=generator)
+        is_norm = p.dim() == 1 and "norm" in name
+        neutral = 1.0 if is_norm and "Gemma" not in type(model).__name__ else 0.0
+        scale = 0.2 if is_norm else 0.1 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5
+        p.data = (neutral + scale * noise).to(torch.bfloat16).to(p.dtype)
+    model.tie_weights()
+
+
+def old_spelling(config):
+    rope = config.pop("rope_parameters")
+    if config["model_type"] == "gemma3_text":
+        config["rope_theta"] = rope["full_attention"]["rope_theta"]
+        config["rope_local_base_freq"] = rope["sliding_attention"]["rope_theta"]
+        config["rope_scaling"] = None
+        config.pop("layer_types")
+        config["sliding_window_pattern"] = 3
+    else:
+        config["rope_theta"] = rope.pop("rope_theta")
+        config["rope_scaling"] = {"type": rope.pop("rope_type"), **rope}
+
+
+def run(model, ids):
+    outputs = []
+    hooks = [model.model.layers[0].register_forward_pre_hook(
+        lambda _, args, kwargs: outputs.append(args[0] if args else kwargs["hidden_states"]), with_kwargs=True)]
+    hooks += [layer.register_forward_hook(lambda _, args, out: outputs.append(out[0] if isinstance(out, tuple) else out))
+              for layer in model.model.layers]
+    with torch.no_grad():
+        logits = model(ids[None]).logits[0].float()
+    for hook in hooks: hook.remove()
+    return logits.contiguous(), torch.stack([h.reshape(len(ids), -1) for h in outputs]).float()
+
+
+def make(name, seed):
+    model_type, changes, spelling = VARIANTS[name]
+    config = AutoConfig.for_model(model_type, **{**BASE, **changes})
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
+    fill(model, seed)
+    ids = torch.randint(3, BASE["vocab_size"], (TOKENS,), generator=torch.Generator().manual_seed(seed + 1))
+    logits, hidden = run(model, ids)
+    folder = HERE / name
+    model = model.to(torch.bfloat16)
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    # The frequencies must not be rounded with the weights, so the bfloat16 model is read back.
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
+    logits_bf16, _ = run(model, ids)
+    save_file({"ids": ids, "logits": logits, "hidden": hidden, "logits_bf16": logits_bf16}, HERE / f"{name}.safetensors")
+    if spelling == "old":
+        text = json.loads((folder / "config.json").read_text())
+        old_spelling(text)
+        (folder / "config.json").write_text(json.dumps(text, indent=2) + "\n")
+    print(name, "logits std", round(logits.std().item(), 3), "bf16 error", round((logits - logits_bf16).abs().max().item(), 4))
+
+
+if __name__ == "__main__":
+    for number, variant in enumerate(VARIANTS):
+        make(variant, 100 * number)

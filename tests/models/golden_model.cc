@@ -1,0 +1,52 @@
+#include "models/golden_model.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "checkpoint/safetensors_file.h"
+#include "nn/tensor_bridge.h"
+
+namespace quaver::models {
+
+namespace {
+const std::string kRoot = std::string(QUAVER_TEST_DATA) + "/golden/models/";
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(kRoot))
+    if (entry.is_directory() && std::filesystem::exists(entry.path() / "config.json"))
+      names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+at::Tensor read_tensor(const std::string& path, const std::string& name) {
+  return nn::tensor_over(SafetensorsFile::open(path).read(name), path).clone();
+}
+
+Golden open_golden(const std::string& name) {
+  std::string file = kRoot + name + ".safetensors";
+  return {open_hugging_face_folder(kRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
+          read_tensor(file, "logits_bf16"), read_tensor(file, "hidden")};
+}
+
+at::Tensor run_logits(const CausalLm& model, const at::Tensor& ids) {
+  nn::DenseAttention attention({ids.size(0)});
+  StepContext step{.positions = at::arange(ids.size(0), at::kLong), .attention = &attention};
+  return model.logits(model.forward(ids, step));
+}
+
+double error_ratio(const at::Tensor& got, const at::Tensor& want, double epsilon, double depth,
+                   double width) {
+  at::Tensor reference = want.to(at::kDouble);
+  double rms = std::sqrt(reference.pow(2).mean().item<double>());
+  at::Tensor bound = (reference.abs() + rms) * (depth * std::sqrt(width) * epsilon);
+  return ((got.to(at::kDouble) - reference).abs() / bound).max().item<double>();
+}
+
+}  // namespace quaver::models

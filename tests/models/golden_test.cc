@@ -1,0 +1,65 @@
+// Every family agrees with Transformers in float32 and bfloat16, layer by layer, on both paths.
+#include <ATen/ops/arange.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "models/golden_model.h"
+#include "nn/kernel_path.h"
+
+namespace quaver::models {
+namespace {
+
+// Products in series per layer: q, scores, mix, o, gate, down; and norms.
+constexpr double kSumsPerLayer = 8;
+
+double depth_of(const CausalLm& model) {
+  return kSumsPerLayer * static_cast<double>(model.info().num_layers) + 2;
+}
+
+// Sums run over hidden, head and inner sizes; the largest in these models.
+constexpr double kWidth = 128;
+
+class GoldenTest : public testing::TestWithParam<std::string> {
+ protected:
+  std::unique_ptr<CausalLm> load(at::ScalarType dtype) {
+    nn::WeightSource source(*golden_.checkpoint, {.compute_dtype = dtype});
+    return load_causal_lm(source);
+  }
+  void expect_layers(const CausalLm& model) {
+    nn::DenseAttention attention({golden_.ids.size(0)});
+    StepContext step{.positions = at::arange(golden_.ids.size(0), at::kLong), .attention = &attention};
+    at::Tensor hidden = model.embed(golden_.ids);
+    EXPECT_LE(error_ratio(hidden, golden_.hidden[0], kEpsilonF32, 1, 1), 1) << "embedding";
+    for (int64_t i = 0; i < model.info().num_layers; ++i) {
+      hidden = const_cast<CausalLm&>(model).block(i).forward(hidden, step);
+      double depth = kSumsPerLayer * static_cast<double>(i + 1);
+      EXPECT_LE(error_ratio(hidden, golden_.hidden[i + 1], kEpsilonF32, depth, kWidth), 1) << "layer " << i;
+    }
+    EXPECT_LE(error_ratio(model.logits(hidden), golden_.logits, kEpsilonF32, depth_of(model), kWidth), 1);
+  }
+  Golden golden_ = open_golden(GetParam());
+  c10::InferenceMode no_gradients_;
+};
+
+TEST_P(GoldenTest, AtenFloat32) {
+  nn::AtenOnly reference;
+  expect_layers(*load(at::kFloat));
+}
+
+TEST_P(GoldenTest, KernelsFloat32) { expect_layers(*load(at::kFloat)); }
+
+// Rounding happens at the same places as in the reference, so that a single place accounts for the
+// difference.
+TEST_P(GoldenTest, AtenBfloat16) {
+  std::unique_ptr<CausalLm> model = load(at::kBFloat16);
+  at::Tensor logits = run_logits(*model, golden_.ids);
+  EXPECT_LE(error_ratio(logits, golden_.logits_bf16, kEpsilonBf16, depth_of(*model), 1), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, GoldenTest, testing::ValuesIn(golden_names()),
+                         [](const auto& param) { return param.param; });
+
+}  // namespace
+}  // namespace quaver::models
