@@ -306,7 +306,7 @@ Spec parse_spec(std::string_view s) {
   if (i < s.size() && s[i] == '0') {
     if (!spec.align) {
       spec.align = '=';
-      spec.fill = "0";
+      spec.fill.assign(1, '0');
     }
     ++i;
   }

@@ -144,7 +144,7 @@ namespace {
 std::optional<Value> take_keyword(Args& args, const std::string& name) {
   for (auto it = args.keyword.begin(); it != args.keyword.end(); ++it)
     if (it->first == name) {
-      Value value = std::move(it->second);
+      std::optional<Value> value(std::move(it->second));
       args.keyword.erase(it);
       return value;
     }
