@@ -12,6 +12,8 @@
 namespace quaver::llm {
 namespace {
 
+constexpr int64_t kMaxPromptLogprobs = int64_t{1} << 24;
+
 uint64_t random_seed() {
   thread_local std::mt19937_64 random(std::random_device{}());
   return random();
@@ -45,6 +47,7 @@ struct Engine::Impl {
   int32_t vocab_size() const { return static_cast<int32_t>(model.model->info().vocab_size); }
   void check(const Request& request) const;
   void check_ends(const SamplingParams& params) const;
+  void check_scores(const Request& request) const;
 
   EngineModel model;
   Inbox inbox;
@@ -60,6 +63,7 @@ void Engine::Impl::check(const Request& request) const {
                   cat("prompt has token id ", token, ", outside the vocabulary of ", vocab_size()), "prompt");
   validate_sampling(request.sampling, vocab_size());
   check_ends(request.sampling);
+  check_scores(request);
   loop.check(static_cast<int32_t>(std::min<size_t>(request.prompt.size(), INT32_MAX)),
              request.sampling.max_tokens);
 }
@@ -74,6 +78,17 @@ void Engine::Impl::check_ends(const SamplingParams& params) const {
     throw Error(ErrorKind::kInvalidInput,
                 "allowed_token_ids holds only tokens that end the answer, which min_tokens forbids",
                 "allowed_token_ids");
+}
+
+// They are all kept until the prompt is computed.
+void Engine::Impl::check_scores(const Request& request) const {
+  int64_t count = request.sampling.prompt_logprobs.value_or(0);
+  int64_t entries = static_cast<int64_t>(request.prompt.size()) * (count < 0 ? vocab_size() : count);
+  if (entries > kMaxPromptLogprobs)
+    throw Error(ErrorKind::kInvalidInput,
+                cat("prompt_logprobs of this prompt would be ", entries, " numbers; at most ",
+                    kMaxPromptLogprobs, " are kept"),
+                "prompt_logprobs");
 }
 
 Engine::Engine(EngineModel model, const EngineOptions& options)

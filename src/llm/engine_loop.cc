@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <new>
 #include <string_view>
+#include <utility>
 
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -124,8 +125,8 @@ void EngineLoop::score_prompts(const Batch& batch, std::vector<Outcome>& outcome
   for (size_t i = 0; i < batch.items.size(); ++i) {
     const ScheduledSequence& item = batch.items[i];
     LiveRequest& live = *outcomes[i].live;
-    bool in_prompt = item.sequence->num_computed + 1 < item.sequence->prompt_length;
-    if (live.params().prompt_logprobs && in_prompt) try {
+    // Empty when not asked for, and once they were sent: a preempted sequence computes its prompt again.
+    if (!live.prompt_logprobs.empty()) try {
         score_prompt(item, first_row, live);
       } catch (const Error&) {
         outcomes[i].error = std::current_exception();
@@ -184,7 +185,8 @@ void EngineLoop::deliver(Outcome& outcome) {
   if (!outcome.sampled) return;
   Event event;
   if (live.sequence.output_length() == 0) {
-    event.prompt_logprobs = std::move(live.prompt_logprobs);
+    event.prompt_logprobs = std::exchange(live.prompt_logprobs, {});
+    live.sequence.use_prefix_cache = true;
     step_stats_.prompt_tokens += live.sequence.prompt_length;
     step_stats_.cached_prompt_tokens += live.sequence.cached_tokens;
   }

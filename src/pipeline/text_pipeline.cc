@@ -1,0 +1,112 @@
+// Opens checkpoint, tokenizer and template, sizes the KV cache, starts the engine.
+#include "pipeline/text_pipeline.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/ops/zeros.h>
+#include <c10/core/InferenceMode.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "llm/engine.h"
+#include "models/llm/causal_lm.h"
+#include "models/tokenizer_files.h"
+#include "pipeline/engine_limits.h"
+#include "pipeline/memory_budget.h"
+#include "pipeline/model_facts.h"
+
+namespace quaver::pipeline {
+namespace {
+
+at::Device parse_device(const std::string& text) {
+  try {
+    return at::Device(text);
+  } catch (const std::exception&) {
+    throw Error(ErrorKind::kInvalidInput, cat("device must be cpu, cuda or cuda:N, got '", text, "'"),
+                "device");
+  }
+}
+
+int64_t free_memory(at::Device device) {
+  if (device.is_cpu()) return available_host_memory();
+  auto [free, total] = at::accelerator::getMemoryInfo(device.has_index() ? device.index() : 0);
+  return static_cast<int64_t>(free);
+}
+
+class TextPipeline : public Pipeline {
+ public:
+  TextPipeline(ModelCard card, std::shared_ptr<const Tokenizer> tokenizer,
+               std::unique_ptr<ChatTemplate> chat_template, llm::EngineModel model,
+               const llm::EngineOptions& options)
+      : card_(std::move(card)),
+        tokenizer_(std::move(tokenizer)),
+        chat_template_(std::move(chat_template)),
+        engine_(std::move(model), options) {}
+
+  const ModelCard& card() const override { return card_; }
+  const Tokenizer& tokenizer() const override { return *tokenizer_; }
+  const ChatTemplate* chat_template() const override { return chat_template_.get(); }
+  void submit(llm::Request request, llm::EventSink sink) override {
+    engine_.submit(std::move(request), std::move(sink));
+  }
+  void abort(const std::string& request_id) override { engine_.abort(request_id); }
+  Stats stats() override { return engine_.stats(); }
+  bool healthy() const override { return engine_.healthy(); }
+  void drain(double deadline_s) override { engine_.drain(deadline_s); }
+
+ private:
+  ModelCard card_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<ChatTemplate> chat_template_;
+  llm::Engine engine_;
+};
+
+// Weights in their kernels' layout, libraries started: the first user must not pay for it.
+void warm_up(const models::CausalLm& model, at::Device device) {
+  c10::InferenceMode no_gradients;
+  model.prepare();
+  at::Tensor zero = at::zeros({1}, at::TensorOptions().dtype(at::kLong).device(device));
+  nn::DenseAttention attention({1});
+  model.logits(model.forward(zero, {.positions = zero, .attention = &attention}));
+}
+
+ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkpoint,
+                    const nn::WeightSource& source, const Tokenizer& tokenizer,
+                    const ChatTemplate* chat_template) {
+  ModelCard card;
+  card.path = options.model;
+  if (chat_template) card.capabilities.push_back("chat");
+  card.capabilities.push_back("completions");
+  card.quantization = {{"language_model", source.format() ? json(source.format()->name) : json(nullptr)}};
+  card.generation_defaults = checkpoint.sidecar("generation_config.json");
+  if (card.generation_defaults.is_null()) card.generation_defaults = json::object();
+  card.bos_token = special_token(checkpoint, tokenizer, "bos_token");
+  card.eos_token = special_token(checkpoint, tokenizer, "eos_token");
+  card.reasoning = chat_template && can_reason(*chat_template, card.bos_token, card.eos_token);
+  return card;
+}
+
+}  // namespace
+
+std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options) {
+  at::Device device = parse_device(options.device);
+  check_dtypes(options);
+  std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
+  nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
+                       .device = device};
+  load.exact_activations = options.dtype == "float32";
+  nn::WeightSource source(*checkpoint, load);
+  std::shared_ptr<const models::CausalLm> model = models::load_causal_lm(source);
+  warm_up(*model, device);
+  std::shared_ptr<const Tokenizer> tokenizer = models::open_tokenizer(options.model);
+  std::unique_ptr<ChatTemplate> chat_template = models::open_chat_template(options.model);
+  ModelCard card = make_card(options, *checkpoint, source, *tokenizer, chat_template.get());
+  llm::EngineOptions limits = engine_limits(options, model->info(), device, free_memory(device));
+  card.max_model_len = limits.scheduler.max_model_len;
+  llm::EngineModel engine_model{model, tokenizer,
+                                end_tokens(*checkpoint, *tokenizer, model->info().vocab_size), device};
+  return std::make_unique<TextPipeline>(std::move(card), std::move(tokenizer), std::move(chat_template),
+                                        std::move(engine_model), limits);
+}
+
+}  // namespace quaver::pipeline
