@@ -18,7 +18,8 @@ class ConnectionReply : public Reply {
     ++shared_.live_requests;
   }
   ~ConnectionReply() override {
-    on_strand([](Connection& c, uint64_t number) { c.dropped(number); });
+    // Posted, so that it comes behind an answer that another thread has just handed over.
+    boost::asio::post(connection_->executor(), [c = connection_, number = number_] { c->dropped(number); });
     connection_.reset();
     std::lock_guard lock(shared_.mutex);
     --shared_.live_requests;

@@ -126,8 +126,8 @@ struct HttpServer::Impl {
       for (Periodic& p : periodic) p.timer.cancel();
       for (const auto& connection : connections()) connection->close_soon();
     });
-    work.reset();
     bool clean = threads.empty() || wait(10, [this] { return shared.live_requests == 0; });
+    work.reset();  // only now: what the engine still has to say needs a thread to run on
     for (std::thread& thread : threads) thread.join();
     threads.clear();
     return clean;
