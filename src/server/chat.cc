@@ -44,6 +44,13 @@ std::string echo_text(Fields& fields, const ChatPrompt& prompt) {
   return last.at("content").get<std::string>();
 }
 
+std::optional<int64_t> default_max_tokens(const ServedModel& model) {
+  for (const char* name : {"max_tokens", "max_new_tokens"})
+    if (auto most = model.defaults.find(name); most != model.defaults.end() && most->is_number_integer())
+      return std::max<int64_t>(most->get<int64_t>(), 1);
+  return std::nullopt;
+}
+
 // How to read the answer, and how it must begin when a call is demanded. Without constrained decoding the
 // model can still write arguments that are no JSON; those come back as content.
 void prepare_parsing(const ChatPrompt& prompt, const Call& call, ChatAnswerOptions& answer) {
@@ -78,11 +85,8 @@ void chat_completions(Call call) {
 
   prepare_parsing(prompt, call, answer);
   RenderedChat rendered = render_chat(prompt, model, answer.opening);
-  std::optional<int64_t> fallback;
-  if (auto most = model.defaults.find("max_new_tokens");
-      most != model.defaults.end() && most->is_number_integer())
-    fallback = std::max<int64_t>(most->get<int64_t>(), 1);
-  request.params.max_tokens = settle_max_tokens(request, rendered.tokens, model, fallback, "messages");
+  request.params.max_tokens =
+      settle_max_tokens(request, rendered.tokens, model, default_max_tokens(model), "messages");
   check_logprob_volume(request.params, rendered.tokens.size(), static_cast<size_t>(request.n),
                        model.pipeline.tokenizer().vocab_size());
   answer.prompt_tokens = rendered.tokens;

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <condition_variable>
@@ -17,6 +18,22 @@
 namespace quaver::server {
 namespace {
 
+constexpr std::array kDefaultNames = {
+    "temperature",      "top_p",      "top_k",         "min_p", "repetition_penalty", "frequency_penalty",
+    "presence_penalty", "max_tokens", "max_new_tokens"};
+
+void check_defaults(const json& defaults) {
+  const char* flag = "default-sampling-params";
+  require(defaults.is_object(), ErrorKind::kInvalidInput, flag, " must be a JSON object");
+  for (const auto& [name, value] : defaults.items()) {
+    bool known = std::find(kDefaultNames.begin(), kDefaultNames.end(), name) != kDefaultNames.end();
+    if (!known || !value.is_number())
+      throw Error(
+          ErrorKind::kInvalidInput,
+          cat(flag, ": '", name, known ? "' must be a number" : "' is not a parameter with a default"), flag);
+  }
+}
+
 void check(const ServerOptions& options) {
   auto wrong = [](const char* flag, const char* what) {
     throw Error(ErrorKind::kInvalidInput, cat(flag, " ", what), flag);
@@ -27,7 +44,7 @@ void check(const ServerOptions& options) {
   for (const std::string& name : options.served_model_names)
     if (name.empty()) wrong("served-model-name", "must not be empty");
   if (options.max_logprobs < 0) wrong("max-logprobs", "must be at least 0");
-  if (!options.default_sampling_params.is_object()) wrong("default-sampling-params", "must be a JSON object");
+  check_defaults(options.default_sampling_params);
 }
 
 // The end of a pipe that a signal handler may write to.

@@ -225,6 +225,11 @@ TEST(Server, RefusesImpossibleOptions) {
   options = test_options();
   options.worker_threads = 0;
   refused(options);
+  for (const json& defaults : {json::array(), json{{"top_x", 1}}, json{{"top_p", "high"}}}) {
+    options = test_options();
+    options.default_sampling_params = defaults;
+    refused(options);
+  }
   options = test_options();
   options.tool_call_parser = "nonesuch";
   FakePipeline pipeline;
