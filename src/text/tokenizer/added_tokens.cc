@@ -7,6 +7,7 @@
 #include "text/tokenizer/component_limits.h"
 #include "text/tokenizer/model_fields.h"
 #include "text/tokenizer/regex.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/utf8.h"
 
@@ -20,14 +21,14 @@ AddedToken read_token(const json& spec, const Normalizer* normalizer, std::strin
   require(token.content.size() <= kMaxAffixBytes, ErrorKind::kBadFile, what, ": an added token has ",
           token.content.size(), " bytes; the limit is ", kMaxAffixBytes);
   token.id = static_cast<int32_t>(read_count(spec, "id", Vocabulary::kMaxId + 1, Vocabulary::kMaxId, what));
-  require(token.id <= Vocabulary::kMaxId, ErrorKind::kBadFile, what, ": added token '", token.content,
+  require(token.id <= Vocabulary::kMaxId, ErrorKind::kBadFile, what, ": added token '", shown(token.content),
           "' has no id");
   token.single_word = json_value(spec, "single_word", false, what);
   token.lstrip = json_value(spec, "lstrip", false, what);
   token.rstrip = json_value(spec, "rstrip", false, what);
   token.special = json_value(spec, "special", false, what);
   token.normalized = json_value(spec, "normalized", !token.special, what);
-  NormalizedText normal{token.content, 0};
+  NormalizedText normal{token.content, 0, growth_limit(token.content.size())};
   if (token.normalized && normalizer) normalizer->apply(normal);
   token.normal = std::move(normal.text);
   return token;
@@ -88,7 +89,7 @@ void TokenTrie::add(std::string_view text, size_t index, std::string_view what) 
     node = nodes_++;
     entry_.push_back(-1);
   }
-  require(entry_[node] < 0, ErrorKind::kBadFile, what, ": two added tokens look alike: '", text, "'");
+  require(entry_[node] < 0, ErrorKind::kBadFile, what, ": two added tokens look alike: '", shown(text), "'");
   entry_[node] = static_cast<int64_t>(index);
 }
 
@@ -114,8 +115,8 @@ AddedTokens::AddedTokens(const json& list, const TokenModel& model, const Normal
     // The reference numbers tokens that the model lacks itself: from the model's size on.
     const int32_t expected =
         known.value_or(std::max(id_bound_, static_cast<int32_t>(model.vocabulary().size())));
-    require(token.id == expected, ErrorKind::kBadFile, what, ": added token '", token.content, "' has id ",
-            token.id, ", expected ", expected,
+    require(token.id == expected, ErrorKind::kBadFile, what, ": added token '", shown(token.content),
+            "' has id ", token.id, ", expected ", expected,
             known ? " as in the model's vocabulary" : ", the next one free");
     require(by_content_.emplace(token.content, tokens_.size()).second, ErrorKind::kBadFile, what,
             ": added token '", token.content, "' is listed twice");

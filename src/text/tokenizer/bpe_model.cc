@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "text/tokenizer/byte_tokens.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -24,16 +25,17 @@ BpeModel::BpeModel(Vocabulary vocabulary, const std::vector<std::pair<std::strin
 void BpeModel::add_merge(std::string_view left, std::string_view right, int32_t rank, std::string_view what) {
   const auto id_of = [&](std::string_view token) {
     const auto id = vocabulary_.find(token);
-    require(id.has_value(), ErrorKind::kBadFile, what, ": merge ", rank, " ('", left, "', '", right,
-            "') needs the token '", token, "', which the vocabulary lacks");
+    if (!id)
+      fail(ErrorKind::kBadFile, what, ": merge ", rank, " ('", shown(left), "', '", shown(right),
+           "') needs the token '", shown(token), "', which the vocabulary lacks");
     return *id;
   };
   const int32_t left_id = id_of(left), right_id = id_of(right);
   std::string_view tail = right;
   if (options_.continuing_subword_prefix) {
-    require(tail.starts_with(*options_.continuing_subword_prefix), ErrorKind::kBadFile, what,
-            ": the right part of merge ", rank, ", '", right, "', does not begin with the prefix '",
-            *options_.continuing_subword_prefix, "'");
+    if (!tail.starts_with(*options_.continuing_subword_prefix))
+      fail(ErrorKind::kBadFile, what, ": the right part of merge ", rank, ", '", shown(right),
+           "', does not begin with the prefix '", shown(*options_.continuing_subword_prefix), "'");
     tail.remove_prefix(options_.continuing_subword_prefix->size());
   }
   const int32_t merged = id_of(std::string(left) + std::string(tail));
@@ -95,9 +97,10 @@ std::vector<BpeModel::Symbol> BpeModel::initial_symbols(std::string_view word) c
       pending_unk = false;
       symbols.push_back({*id, 0, 0});
     } else if (!append_byte_tokens(character, symbols) && options_.unk_token) {
-      require(unk_id_.has_value(), ErrorKind::kBadFile,
-              "the text has a character that the tokenizer does not know, and its unknown token '",
-              *options_.unk_token, "' is not in the vocabulary");
+      if (!unk_id_)
+        fail(ErrorKind::kBadFile,
+             "the text has a character that the tokenizer does not know, and its unknown token '",
+             shown(*options_.unk_token), "' is not in the vocabulary");
       if (pending_unk && !options_.fuse_unk) symbols.push_back({*unk_id_, 0, 0});
       pending_unk = true;
     }
@@ -148,8 +151,9 @@ std::pair<std::string, std::string> read_merge(const json& merge, size_t index, 
           " is neither a text nor a pair of texts");
   const auto& line = merge.get_ref<const std::string&>();
   const size_t space = line.find(' ');
-  require(space != std::string::npos && line.find(' ', space + 1) == std::string::npos, ErrorKind::kBadFile,
-          what, ": merge ", index, ", '", line.substr(0, 100), "', is not two tokens and a space");
+  if (space == std::string::npos || line.find(' ', space + 1) != std::string::npos)
+    fail(ErrorKind::kBadFile, what, ": merge ", index, ", '", shown(line),
+         "', is not two tokens and a space");
   return {line.substr(0, space), line.substr(space + 1)};
 }
 

@@ -141,7 +141,7 @@ class Replace final : public ItemStage {
     pattern_.for_each_match(item, [&](Match match) {
       out.append(item, copied, match.begin - copied);
       out += content_;
-      check_text_size(out.size());
+      check_text_size(out.size(), kMaxItemBytes);
       copied = match.end;
     });
     out.append(item, copied);

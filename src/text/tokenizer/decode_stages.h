@@ -35,7 +35,7 @@ class ItemStage : public PassingStage {
   using PassingStage::PassingStage;
   void text(std::string_view fragment) override {
     item_ += fragment;
-    check_text_size(item_.size());
+    check_text_size(item_.size(), kMaxItemBytes);
   }
   void end_item() override {
     take(item_);

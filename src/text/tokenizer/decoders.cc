@@ -9,6 +9,7 @@
 #include "text/tokenizer/component_limits.h"
 #include "text/tokenizer/decode_stages.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver::text {
 namespace {
@@ -100,7 +101,7 @@ Start make(const json& spec, std::string_view what, int depth) {
   const std::string type = read_type(spec, cat(what, ": a decoder"));
   for (const Row& row : table())
     if (type == row.type) return row.make(spec, what, depth);
-  fail(ErrorKind::kBadFile, what, ": unknown decoder '", type, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown decoder '", shown(type), "'");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -18,7 +19,7 @@ PrependScheme read_scheme(const json& spec, std::string_view what) {
   const auto name = json_value<std::string>(spec, "prepend_scheme", "always", what);
   for (const auto& [known, scheme] : kNames)
     if (name == known) return scheme;
-  fail(ErrorKind::kBadFile, what, ": unknown prepend_scheme '", name, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown prepend_scheme '", shown(name), "'");
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Typed access to the fields of tokenizer components.
 #include "text/tokenizer/model_fields.h"
 
+#include <algorithm>
+
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -9,11 +12,14 @@ Vocabulary read_vocabulary(const json& spec, std::string_view what) {
   const auto it = spec.find("vocab");
   require(it != spec.end() && it->is_object(), ErrorKind::kBadFile, what,
           ": the model has no object 'vocab'");
+  // Real vocabularies have few holes; memory must not depend on a number that a small file makes up.
+  const size_t limit = std::min<size_t>(Vocabulary::kMaxId, 8 * it->size() + 65536);
   Vocabulary vocabulary;
   for (const auto& [token, id] : it->items()) {
-    const auto number = whole_number(id, Vocabulary::kMaxId);
-    require(number.has_value(), ErrorKind::kBadFile, what, ": the id of token '", token, "' is ",
-            id.dump().substr(0, 40), ", expected a whole number up to ", Vocabulary::kMaxId);
+    const auto number = whole_number(id, limit);
+    if (!number)
+      fail(ErrorKind::kBadFile, what, ": the id of token '", shown(token), "' is ", shown(id.dump()),
+           ", expected a whole number up to ", limit);
     vocabulary.add(token, static_cast<int64_t>(*number), what);
   }
   require(vocabulary.size() > 0, ErrorKind::kBadFile, what, ": the vocabulary is empty");
@@ -29,7 +35,7 @@ std::optional<std::string> optional_text(const json& spec, const char* key, std:
 char32_t read_character(const json& spec, const char* key, std::string_view what) {
   const auto text = json_required<std::string>(spec, key, what);
   require(!text.empty() && utf8_length(text[0]) == text.size(), ErrorKind::kBadFile, what, ": key '", key,
-          "' is '", text.substr(0, 40), "', expected one character");
+          "' is '", shown(text), "', expected one character");
   size_t position = 0;
   return utf8_next(text, position);
 }
@@ -46,7 +52,7 @@ size_t read_count(const json& spec, const char* key, size_t fallback, size_t lim
   const auto it = spec.find(key);
   if (it == spec.end() || it->is_null()) return fallback;
   const auto number = whole_number(*it, limit);
-  require(number.has_value(), ErrorKind::kBadFile, what, ": key '", key, "' is ", it->dump().substr(0, 40),
+  require(number.has_value(), ErrorKind::kBadFile, what, ": key '", key, "' is ", shown(it->dump()),
           ", expected a whole number up to ", limit);
   return *number;
 }

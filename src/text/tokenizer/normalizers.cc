@@ -10,6 +10,7 @@
 #include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/component_limits.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/text_pattern.h"
 #include "text/tokenizer/unicode.h"
 #include "text/tokenizer/utf8.h"
@@ -28,7 +29,8 @@ void rewrite_characters(NormalizedText& text, Rewrite&& rewrite) {
     rewrite(out, utf8_next(text.text, i));
     if (from_origin) origin = out.size();
   }
-  text = {std::move(out), origin};
+  text.text = std::move(out);
+  text.origin_bytes = origin;
 }
 
 class UnicodeForm final : public Normalizer {
@@ -95,13 +97,14 @@ class Replace final : public Normalizer {
     pattern_.for_each_match(text.text, [&](Match match) {
       keep_until(match.begin);
       out += content_;
-      check_text_size(out.size());
+      check_text_size(out.size(), text.limit);
       // What replaces a match stands where the match's last character stood.
       if (match.end <= text.origin_bytes) origin = out.size();
       copied = match.end;
     });
     keep_until(text.text.size());
-    text = {std::move(out), origin};
+    text.text = std::move(out);
+    text.origin_bytes = origin;
   }
 
  private:
@@ -138,7 +141,8 @@ class Precompiled final : public Normalizer {
       if (i < text.origin_bytes) origin = out.size();
       i = end;
     }
-    text = {std::move(out), origin};
+    text.text = std::move(out);
+    text.origin_bytes = origin;
   }
 
  private:
@@ -243,7 +247,7 @@ class Sequence final : public Normalizer {
   void apply(NormalizedText& text) const override {
     for (const auto& part : parts_) {
       part->apply(text);
-      check_text_size(text.text.size());
+      check_text_size(text.text.size(), text.limit);
     }
   }
 
@@ -332,7 +336,7 @@ Made make(const json& spec, std::string_view what, int depth) {
   const std::string type = read_type(spec, cat(what, ": a normalizer"));
   for (const Row& row : table())
     if (type == row.type) return row.make(spec, what, depth);
-  fail(ErrorKind::kBadFile, what, ": unknown normalizer '", type, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown normalizer '", shown(type), "'");
 }
 
 }  // namespace

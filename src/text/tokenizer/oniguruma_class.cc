@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -66,7 +67,7 @@ constexpr std::array kNames = {
     Row{"cntrl", "\\p{Cc}"},
     Row{"digit", "\\p{Nd}"},
     Row{"lower", "\\p{Lowercase}"},
-    Row{"punct", "\\p{P}$+<=>^`|~"},
+    Row{"punct", "\\p{P}"},
     Row{"space", "\\p{White_Space}"},
     Row{"upper", "\\p{Uppercase}"},
     Row{"xdigit", "0-9A-Fa-f"},
@@ -136,7 +137,7 @@ class BracketReader {
     if (take(']')) parts[0].items += "\\]";  // a ] in the first place is a character
     while (!take(']')) {
       require(position_ < pattern_.size(), ErrorKind::kBadFile, what_, ": a character class of the pattern '",
-              pattern_.substr(0, 200), "' has no end");
+              shown(pattern_), "' has no end");
       if (pattern_.substr(position_, 2) == "&&") {
         position_ += 2;
         parts.emplace_back();
@@ -169,7 +170,7 @@ class BracketReader {
 
   CharacterSet read_escape() {
     CharacterSet set;
-    if (position_ + 1 < pattern_.size() && escape_set(pattern_[position_ + 1], set)) {
+    if (position_ + 1 < pattern_.size() && escape_set(pattern_[position_ + 1], true, set)) {
       position_ += 2;
       return set;
     }
@@ -185,7 +186,8 @@ class BracketReader {
     if (negated) name.remove_prefix(1);
     if (name.empty() || name.size() > 10 || name.find_first_of("[]\\") != std::string_view::npos)
       return false;
-    part.add(property_set(name, negated));
+    // The one name that brackets and properties disagree on.
+    part.add(name == "punct" ? items_set("\\p{P}\\p{S}", negated) : property_set(name, negated));
     position_ = end + 2;
     return true;
   }
@@ -202,7 +204,7 @@ CharacterSet rewrite_property(std::string_view pattern, size_t& position, std::s
   bool negated = pattern[position + 1] == 'P';
   const size_t end = pattern.find('}', position);
   require(pattern.substr(position + 2, 1) == "{" && end != std::string_view::npos, ErrorKind::kBadFile, what,
-          ": the pattern '", pattern.substr(0, 200), "' has a \\p without {name}");
+          ": the pattern '", shown(pattern), "' has a \\p without {name}");
   std::string_view name = pattern.substr(position + 3, end - position - 3);
   if (name.starts_with('^')) {
     negated = !negated;
@@ -228,7 +230,7 @@ CharacterSet property_set(std::string_view name, bool negated) {
   return {cat(letter, name, "}"), ""};
 }
 
-bool escape_set(char letter, CharacterSet& set) {
+bool escape_set(char letter, bool in_bracket, CharacterSet& set) {
   const bool negated = letter >= 'A' && letter <= 'Z';
   switch (letter | 0x20) {
     case 's':
@@ -238,7 +240,7 @@ bool escape_set(char letter, CharacterSet& set) {
       set = {negated ? "\\P{Nd}" : "\\p{Nd}", ""};
       return true;
     case 'w':
-      set = items_set(std::string(kWordItems), negated);
+      set = items_set(std::string(in_bracket ? kWordItems : kWordEscapeItems), negated);
       return true;
     case 'h':
       set = items_set("0-9A-Fa-f", negated);
@@ -253,7 +255,7 @@ std::string rewrite_bracket(std::string_view pattern, size_t& position, std::str
 }
 
 CharacterSet rewrite_escape(std::string_view pattern, size_t& position, std::string_view what) {
-  require(position + 1 < pattern.size(), ErrorKind::kBadFile, what, ": the pattern '", pattern.substr(0, 200),
+  require(position + 1 < pattern.size(), ErrorKind::kBadFile, what, ": the pattern '", shown(pattern),
           "' ends in a backslash");
   const char letter = pattern[position + 1];
   if (letter == 'p' || letter == 'P') return rewrite_property(pattern, position, what);

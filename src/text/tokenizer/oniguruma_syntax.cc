@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer/oniguruma_class.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -22,8 +23,8 @@ class Rewriter {
   std::string run() {
     groups_.push_back({});
     while (position_ < pattern_.size()) step();
-    require(groups_.size() == 1, ErrorKind::kBadFile, what_, ": a group of the pattern '",
-            pattern_.substr(0, 200), "' has no end");
+    require(groups_.size() == 1, ErrorKind::kBadFile, what_, ": a group of the pattern '", shown(pattern_),
+            "' has no end");
     out_.append(groups_.back().options, ')');
     return std::move(out_);
   }
@@ -65,11 +66,11 @@ class Rewriter {
   void escape() {
     const char letter = position_ + 1 < pattern_.size() ? pattern_[position_ + 1] : '\0';
     CharacterSet set;
-    if (escape_set(letter, set)) {
+    if (escape_set(letter, false, set)) {
       out_ += set.as_expression();
       position_ += 2;
     } else if (letter == 'b' || letter == 'B') {
-      const std::string_view word = kWordItems,
+      const std::string_view word = kWordEscapeItems,
                              after = letter == 'b' ? "(?!" : "(?=", other = letter == 'b' ? "(?=" : "(?!";
       out_ += cat("(?:(?<=[", word, "])", after, "[", word, "])|(?<![", word, "])", other, "[", word, "]))");
       position_ += 2;
@@ -88,7 +89,7 @@ class Rewriter {
     if (pattern_.substr(position_, 3) == "(?#") {
       const size_t end = pattern_.find(')', position_);
       require(end != std::string_view::npos, ErrorKind::kBadFile, what_, ": a comment of the pattern '",
-              pattern_.substr(0, 200), "' has no end");
+              shown(pattern_), "' has no end");
       position_ = end + 1;
       return;
     }
@@ -133,7 +134,7 @@ class Rewriter {
   }
 
   void close_group() {
-    require(groups_.size() > 1, ErrorKind::kBadFile, what_, ": the pattern '", pattern_.substr(0, 200),
+    require(groups_.size() > 1, ErrorKind::kBadFile, what_, ": the pattern '", shown(pattern_),
             "' closes a group that it did not open");
     out_.append(groups_.back().options + 1, ')');
     atom_ = groups_.back().begin;

@@ -61,7 +61,7 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : parts_(std::move(pa
 
 void PipelineTokenizer::add_normalized(std::string_view text, size_t origin_bytes, bool parse_special,
                                        Segments& segments) const {
-  NormalizedText normal{std::string(text), origin_bytes};
+  NormalizedText normal{std::string(text), origin_bytes, segments.limit};
   if (parts_.normalizer) parts_.normalizer->apply(normal);
   const Segment whole{segments.text.size(), segments.text.size() + normal.text.size(), -1,
                       normal.origin_bytes};
@@ -74,7 +74,7 @@ void PipelineTokenizer::add_normalized(std::string_view text, size_t origin_byte
 }
 
 Segments PipelineTokenizer::segment(std::string_view text, bool parse_special) const {
-  Segments segments;
+  Segments segments{.limit = growth_limit(text.size())};
   for (const TokenMatch& match : parts_.added->find(text, false, parse_special)) {
     const size_t origin = match.begin == 0 ? utf8_length(text[0]) : 0;
     if (match.token)
@@ -88,7 +88,7 @@ Segments PipelineTokenizer::segment(std::string_view text, bool parse_special) c
 
 std::vector<int32_t> PipelineTokenizer::encode(std::string_view text, bool add_special_tokens,
                                                bool parse_special) const {
-  check_text_size(text.size());
+  check_text_size(text.size(), kMaxTextBytes);
   std::string repaired;
   if (!utf8_valid(text)) text = repaired = utf8_repair(text);
   std::vector<int32_t> ids;

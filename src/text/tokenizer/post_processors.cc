@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "text/tokenizer/component_limits.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver::text {
 namespace {
@@ -23,7 +24,7 @@ struct Reader {
   int32_t id(const json& value) const {
     const auto number = whole_number(value, INT32_MAX);
     require(number && exists(static_cast<int32_t>(*number)), ErrorKind::kBadFile, what,
-            ": the post-processor adds id ", value.dump().substr(0, 40), ", which is not in the vocabulary");
+            ": the post-processor adds id ", shown(value.dump()), ", which is not in the vocabulary");
     return static_cast<int32_t>(*number);
   }
 };
@@ -80,15 +81,15 @@ Template::Piece read_piece(const json& piece, const std::map<std::string, Ids>& 
   const bool known = piece.is_object() && piece.size() == 1 && piece.begin()->is_object();
   const std::string kind = known ? piece.begin().key() : "";
   require(kind == "Sequence" || kind == "SpecialToken", ErrorKind::kBadFile, what,
-          ": a piece of the template is ", piece.dump().substr(0, 80),
-          ", expected a Sequence or a SpecialToken");
+          ": a piece of the template is ", shown(piece.dump()), ", expected a Sequence or a SpecialToken");
   const auto id = json_required<std::string>(*piece.begin(), "id", what);
   if (kind == "Sequence") {
-    require(id == "A", ErrorKind::kBadFile, what, ": the template for single texts uses sequence '", id, "'");
+    require(id == "A", ErrorKind::kBadFile, what, ": the template for single texts uses sequence '",
+            shown(id), "'");
     return {true, {}};
   }
   const auto token = tokens.find(id);
-  require(token != tokens.end(), ErrorKind::kBadFile, what, ": the template uses '", id,
+  require(token != tokens.end(), ErrorKind::kBadFile, what, ": the template uses '", shown(id),
           "', which is not among its special tokens");
   return {false, token->second};
 }
@@ -148,7 +149,7 @@ Made make(const json& spec, const Reader& reader, int depth) {
   const std::string type = read_type(spec, cat(reader.what, ": a post-processor"));
   for (const Row& row : kTable)
     if (type == row.type) return row.make(spec, reader, depth);
-  fail(ErrorKind::kBadFile, reader.what, ": unknown post-processor '", type, "'");
+  fail(ErrorKind::kBadFile, reader.what, ": unknown post-processor '", shown(type), "'");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "text/tokenizer/metaspace.h"
 #include "text/tokenizer/model_fields.h"
 #include "text/tokenizer/oniguruma_class.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/split_behavior.h"
 #include "text/tokenizer/text_pattern.h"
 #include "text/tokenizer/unicode.h"
@@ -97,7 +98,7 @@ class ByteLevel final : public PreTokenizer {
   void apply(Segments& segments) const override {
     if (add_prefix_space_) prepend_spaces(segments);
     if (words_) words_->apply(segments);
-    Segments out;
+    Segments out{.limit = segments.limit};
     out.text.reserve(segments.text.size() * 2);
     out.list.reserve(segments.list.size());
     for (const Segment& segment : segments.list) {
@@ -113,7 +114,7 @@ class ByteLevel final : public PreTokenizer {
 
  private:
   static void prepend_spaces(Segments& segments) {
-    Segments out;
+    Segments out{.limit = segments.limit};
     for (const Segment& segment : segments.list) {
       const std::string_view view = segments.view(segment);
       const size_t begin = out.text.size();
@@ -134,7 +135,7 @@ class MetaspaceSplit final : public PreTokenizer {
  public:
   explicit MetaspaceSplit(Metaspace options) : options_(std::move(options)) {}
   void apply(Segments& segments) const override {
-    Segments out;
+    Segments out{.limit = segments.limit};
     out.text.reserve(segments.text.size() + segments.text.size() / 2);
     for (const Segment& segment : segments.list) {
       const size_t begin = out.text.size();
@@ -267,7 +268,7 @@ class Sequence final : public PreTokenizer {
   void apply(Segments& segments) const override {
     for (const auto& part : parts_) {
       part->apply(segments);
-      check_text_size(segments.text.size());
+      check_text_size(segments.text.size(), segments.limit);
     }
   }
 
@@ -347,7 +348,7 @@ Made make(const json& spec, std::string_view what, int depth) {
   const std::string type = read_type(spec, cat(what, ": a pre-tokenizer"));
   for (const Row& row : table())
     if (type == row.type) return row.make(spec, what, depth);
-  fail(ErrorKind::kBadFile, what, ": unknown pre-tokenizer '", type, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown pre-tokenizer '", shown(type), "'");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer/oniguruma_syntax.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
@@ -55,7 +56,7 @@ std::string message_of(int code) {
                                                                   : reinterpret_cast<const char*>(buffer);
 }
 
-Code compile_code(std::string_view pattern, std::string_view shown, std::string_view what) {
+Code compile_code(std::string_view pattern, std::string_view source, std::string_view what) {
   const CompileContext context(pcre2_compile_context_create(nullptr));
   require(context != nullptr, ErrorKind::kOutOfMemory, "no memory for a pattern");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
@@ -66,7 +67,7 @@ Code compile_code(std::string_view pattern, std::string_view shown, std::string_
   const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   Code code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(), options, &error, &at,
                           context.get()));
-  require(code != nullptr, ErrorKind::kBadFile, what, ": the pattern '", shown.substr(0, 200),
+  require(code != nullptr, ErrorKind::kBadFile, what, ": the pattern '", shown(source),
           "' is not valid: ", message_of(error));
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);  // where it can't, matching interprets
   return code;
@@ -76,14 +77,14 @@ Code compile_code(std::string_view pattern, std::string_view shown, std::string_
 
 struct Regex::Compiled {
   Code code;
-  std::string shown;
+  std::string source;  // as messages show it
 };
 
-Regex::Regex(std::string_view pcre2_pattern, std::string_view shown, std::string_view what) {
-  require(shown.size() <= kMaxPatternBytes, ErrorKind::kBadFile, what, ": a pattern of ", shown.size(),
+Regex::Regex(std::string_view pcre2_pattern, std::string_view source, std::string_view what) {
+  require(source.size() <= kMaxPatternBytes, ErrorKind::kBadFile, what, ": a pattern of ", source.size(),
           " bytes; the limit is ", kMaxPatternBytes);
-  compiled_ = std::make_shared<const Compiled>(
-      Compiled{compile_code(pcre2_pattern, shown, what), std::string(shown.substr(0, 200))});
+  compiled_ =
+      std::make_shared<const Compiled>(Compiled{compile_code(pcre2_pattern, source, what), shown(source)});
 }
 
 Regex Regex::compile(std::string_view pattern, std::string_view what) {
@@ -101,7 +102,7 @@ std::optional<Match> Regex::find(std::string_view subject, size_t from) const {
       pcre2_match(compiled_->code.get(), reinterpret_cast<PCRE2_SPTR>(subject.data()), subject.size(), from,
                   PCRE2_NO_UTF_CHECK, space.data.get(), space.context.get());
   if (result == PCRE2_ERROR_NOMATCH) return std::nullopt;
-  require(result >= 0, ErrorKind::kInvalidInput, "the tokenizer's pattern '", compiled_->shown,
+  require(result >= 0, ErrorKind::kInvalidInput, "the tokenizer's pattern '", compiled_->source,
           "' can't be matched against this text: ", message_of(result));
   const PCRE2_SIZE* range = pcre2_get_ovector_pointer(space.data.get());
   return Match{range[0], range[1]};

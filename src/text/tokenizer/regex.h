@@ -32,7 +32,7 @@ class Regex {
   void for_each_match(std::string_view subject, Visitor&& visit) const;
 
  private:
-  Regex(std::string_view pcre2_pattern, std::string_view shown, std::string_view what);
+  Regex(std::string_view pcre2_pattern, std::string_view source, std::string_view what);
   struct Compiled;
   std::shared_ptr<const Compiled> compiled_;
 };

@@ -16,6 +16,7 @@ struct NormalizedText {
   // How many bytes at the front stem from the first character of the whole input; zero in a part that begins
   // further in. Only Metaspace's prepend scheme "first" asks.
   size_t origin_bytes = 0;
+  size_t limit = SIZE_MAX;  // what the text may grow to, in bytes
 };
 
 // A part of Segments::text, or an added token that was recognised before.
@@ -28,6 +29,7 @@ struct Segment {
 struct Segments {
   std::string text;
   std::vector<Segment> list;
+  size_t limit = SIZE_MAX;  // as in NormalizedText
 
   std::string_view view(const Segment& segment) const {
     return std::string_view(text).substr(segment.begin, segment.end - segment.begin);

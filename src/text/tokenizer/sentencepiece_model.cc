@@ -19,15 +19,14 @@ SentencePiece read_piece(std::span<const std::byte> message, std::string_view wh
     if (reader.field() == 1) piece.text = reader.text();
     if (reader.field() == 2) piece.score = reader.float32();
     if (reader.field() == 3) {
-      require(reader.varint() >= 1 && reader.varint() <= 6, ErrorKind::kBadFile, what, ": piece '",
-              piece.text, "' has type ", reader.varint());
+      require(reader.varint() >= 1 && reader.varint() <= 6, ErrorKind::kBadFile, what, ": a piece has type ",
+              reader.varint());
       piece.type = static_cast<PieceType>(reader.varint());
     }
   }
   require(!piece.text.empty() && utf8_valid(piece.text), ErrorKind::kBadFile, what,
           ": a piece is empty or not UTF-8");
-  require(std::isfinite(piece.score), ErrorKind::kBadFile, what, ": the score of piece '", piece.text,
-          "' is not a number");
+  require(std::isfinite(piece.score), ErrorKind::kBadFile, what, ": the score of a piece is not a number");
   return piece;
 }
 

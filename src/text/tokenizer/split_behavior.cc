@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "text/tokenizer/shown.h"
+
 namespace quaver::text {
 namespace {
 
@@ -55,7 +57,7 @@ SplitBehavior read_behavior(const json& spec, SplitBehavior fallback, std::strin
   if (name.empty()) return fallback;
   for (const auto& [known, behavior] : kNames)
     if (name == known) return behavior;
-  fail(ErrorKind::kBadFile, what, ": unknown split behavior '", name, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown split behavior '", shown(name), "'");
 }
 
 }  // namespace quaver::text

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "text/tokenizer/bpe_model.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/token_model.h"
 #include "text/tokenizer/unigram_model.h"
 #include "text/tokenizer/word_level_model.h"
@@ -35,7 +36,7 @@ std::unique_ptr<TokenModel> make_token_model(const json& spec, std::string_view 
   const std::string type = spec.contains("type") ? read_type(spec, what) : guess_type(spec);
   for (const Row& row : kTable)
     if (type == row.type) return row.make(spec, what);
-  fail(ErrorKind::kBadFile, what, ": unknown model '", type, "'");
+  fail(ErrorKind::kBadFile, what, ": unknown model '", shown(type), "'");
 }
 
 }  // namespace quaver::text

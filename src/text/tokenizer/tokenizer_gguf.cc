@@ -9,6 +9,7 @@
 #include "text/tokenizer/gguf_pre_tokenizers.h"
 #include "text/tokenizer/pipeline_tokenizer.h"
 #include "text/tokenizer/sentencepiece_model.h"
+#include "text/tokenizer/shown.h"
 #include "text/tokenizer/tokenizer_document.h"
 #include "text/tokenizer/utf8.h"
 
@@ -43,8 +44,9 @@ void check(const GgufVocabulary& vocabulary, std::string_view what) {
 json vocab_of(const std::vector<std::string>& tokens, std::string_view what) {
   json vocab = json::object();
   for (size_t i = 0; i < tokens.size(); ++i)
-    require(vocab.emplace(tokens[i], i).second, ErrorKind::kBadFile, what, ": token '", tokens[i],
-            "' stands in tokenizer.ggml.tokens twice");
+    if (!vocab.emplace(tokens[i], i).second)
+      fail(ErrorKind::kBadFile, what, ": token '", shown(tokens[i]),
+           "' stands in tokenizer.ggml.tokens twice");
   return vocab;
 }
 
@@ -81,8 +83,9 @@ json merges_of(const Spelling& from) {
   json merges = json::array();
   for (const std::string& merge : from.vocabulary.merges) {
     const size_t space = merge.find(' ', 1);  // a merge of spaces would begin with one
-    require(space != std::string::npos && utf8_valid(merge), ErrorKind::kBadFile, from.what,
-            ": tokenizer.ggml.merges has '", merge.substr(0, 80), "', expected two tokens and a space");
+    if (space == std::string::npos || !utf8_valid(merge))
+      fail(ErrorKind::kBadFile, from.what, ": tokenizer.ggml.merges has '", shown(merge),
+           "', expected two tokens and a space");
     merges.push_back({merge.substr(0, space), merge.substr(space + 1)});
   }
   return merges;
@@ -103,8 +106,8 @@ std::string in_byte_alphabet(const std::string& token) {
 json byte_level_document(const Spelling& from) {
   const GgufVocabulary& vocabulary = from.vocabulary;
   const auto pre = gguf_pre_tokenizer(vocabulary.pre);
-  require(pre.has_value(), ErrorKind::kUnsupported, from.what, ": unknown pre-tokenizer '", vocabulary.pre,
-          "' (tokenizer.ggml.pre)");
+  require(pre.has_value(), ErrorKind::kUnsupported, from.what, ": unknown pre-tokenizer '",
+          shown(vocabulary.pre), "' (tokenizer.ggml.pre)");
   require(!vocabulary.merges.empty(), ErrorKind::kBadFile, from.what,
           ": a 'gpt2' vocabulary without tokenizer.ggml.merges");
   std::vector<std::string> tokens = vocabulary.tokens;
@@ -251,7 +254,8 @@ json document_of(const GgufVocabulary& vocabulary, std::string_view what) {
     document["padding"] = nullptr;
     return document;
   }
-  fail(ErrorKind::kUnsupported, what, ": unknown tokenizer '", vocabulary.model, "' (tokenizer.ggml.model)");
+  fail(ErrorKind::kUnsupported, what, ": unknown tokenizer '", shown(vocabulary.model),
+       "' (tokenizer.ggml.model)");
 }
 
 }  // namespace

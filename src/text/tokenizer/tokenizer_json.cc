@@ -2,6 +2,7 @@
 #include "base/json.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer/pipeline_tokenizer.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver {
 namespace text {
@@ -22,7 +23,7 @@ std::unique_ptr<Tokenizer> make_pipeline_tokenizer(const json& document, std::fu
   require(document.is_object() && document.contains("model"), ErrorKind::kBadFile, what,
           ": a tokenizer needs the key 'model'");
   const auto version = json_value<std::string>(document, "version", "1.0", what);
-  require(version == "1.0", ErrorKind::kBadFile, what, ": version is '", version, "', expected '1.0'");
+  require(version == "1.0", ErrorKind::kBadFile, what, ": version is '", shown(version), "', expected '1.0'");
   TokenizerParts parts;
   parts.document = std::move(text);
   if (const json& spec = part(document, "normalizer"); !spec.is_null())

@@ -4,16 +4,18 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver::text {
 
 std::string_view Vocabulary::store(std::string_view token, int64_t id, std::string_view what) {
-  require(id >= 0 && id <= kMaxId, ErrorKind::kBadFile, what, ": token '", token, "' has id ", id,
-          ", expected 0 to ", kMaxId);
+  if (id < 0 || id > kMaxId)
+    fail(ErrorKind::kBadFile, what, ": token '", shown(token), "' has id ", id, ", expected 0 to ", kMaxId);
   if (static_cast<size_t>(id) >= by_id_.size()) by_id_.resize(static_cast<size_t>(id) + 1, nullptr);
   const std::string*& slot = by_id_[static_cast<size_t>(id)];
-  require(slot == nullptr, ErrorKind::kBadFile, what, ": id ", id, " is given to '", slot ? *slot : "",
-          "' and to '", token, "'");
+  if (slot != nullptr)
+    fail(ErrorKind::kBadFile, what, ": id ", id, " is given to '", shown(*slot), "' and to '", shown(token),
+         "'");
   slot = &storage_.emplace_back(token);
   max_token_bytes_ = std::max(max_token_bytes_, token.size());
   return *slot;
@@ -21,8 +23,8 @@ std::string_view Vocabulary::store(std::string_view token, int64_t id, std::stri
 
 void Vocabulary::add(std::string_view token, int64_t id, std::string_view what) {
   const std::string_view stored = store(token, id, what);
-  require(ids_.emplace(stored, static_cast<int32_t>(id)).second, ErrorKind::kBadFile, what, ": token '",
-          token, "' stands in the vocabulary twice");
+  if (!ids_.emplace(stored, static_cast<int32_t>(id)).second)
+    fail(ErrorKind::kBadFile, what, ": token '", shown(token), "' stands in the vocabulary twice");
 }
 
 void Vocabulary::assign(std::string_view token, int64_t id, std::string_view what) {

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver::text {
 
@@ -15,9 +16,9 @@ WordLevelModel::WordLevelModel(Vocabulary vocabulary, std::string unk_token)
 void WordLevelModel::encode(std::string_view word, bool allow_special, std::vector<int32_t>& ids) const {
   const auto id = vocabulary_.find(word);
   if (id && (allow_special || !is_special(*id))) return ids.push_back(*id);
-  require(unk_id_.has_value(), ErrorKind::kBadFile,
-          "the text has a word that the tokenizer does not know, and its unknown token '", unk_token_,
-          "' is not in the vocabulary");
+  if (!unk_id_)
+    fail(ErrorKind::kBadFile, "the text has a word that the tokenizer does not know, and its unknown token '",
+         shown(unk_token_), "' is not in the vocabulary");
   ids.push_back(*unk_id_);
 }
 

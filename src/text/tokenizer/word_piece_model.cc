@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "text/tokenizer/model_fields.h"
+#include "text/tokenizer/shown.h"
 
 namespace quaver::text {
 
@@ -44,9 +45,9 @@ void WordPieceModel::encode(std::string_view word, bool allow_special, std::vect
   const size_t before = ids.size();
   if (characters <= options_.max_input_chars_per_word && encode_pieces(word, allow_special, ids)) return;
   ids.resize(before);
-  require(unk_id_.has_value(), ErrorKind::kBadFile,
-          "the text has a word that the tokenizer does not know, and its unknown token '", options_.unk_token,
-          "' is not in the vocabulary");
+  if (!unk_id_)
+    fail(ErrorKind::kBadFile, "the text has a word that the tokenizer does not know, and its unknown token '",
+         shown(options_.unk_token), "' is not in the vocabulary");
   ids.push_back(*unk_id_);
 }
 
