@@ -13,10 +13,8 @@ if(CCACHE)
   # Without these ccache does not cache files that use a precompiled header.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
 endif()
-find_program(LLD ld.lld)
-if(LLD)
-  add_link_options(-fuse-ld=lld)
-endif()
+# Not lld: version 14 (Debian 12) breaks the unwinding of functions that GCC splits into hot and cold parts, so that
+# an exception on its way to a handler aborts the program.
 
 add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
 if(QUAVER_SANITIZE)
