@@ -49,6 +49,7 @@ std::optional<int32_t> narrowed(std::optional<int64_t> id) {
 }  // namespace
 
 GgufSpecialTokens gguf_special_tokens(const GgufFile& file) {
+  if (!file.find(kTokens)) return {};  // a file of weights alone
   std::vector<std::string_view> tokens = token_list(file);
   auto id = [&](const char* key) { return find_id(file, key, tokens.size()); };
   GgufSpecialTokens special{.bos = id("tokenizer.ggml.bos_token_id"),

@@ -17,7 +17,7 @@ struct GgufSpecialTokens {
   std::vector<int64_t> eos;  // all that end a reply: the stated one first, then ends of turn
 };
 
-// Error(kBadFile) when an id lies outside the vocabulary.
+// None in a file without a vocabulary. Error(kBadFile) when an id lies outside the vocabulary.
 GgufSpecialTokens gguf_special_tokens(const GgufFile& file);
 
 // Precondition: the id is within the vocabulary. Error(kBadFile) when the text is not UTF-8.

@@ -41,6 +41,7 @@ Linear Linear::quantized(std::shared_ptr<const QuantWeight> weight, std::optiona
     layer.impl_->on_device = std::make_unique<DeviceQuantWeight>(*weight, device);
   }
   layer.impl_->compute_dtype = compute_dtype;
+  layer.impl_->shape = weight->shape;
   layer.impl_->quant = std::move(weight);
   layer.impl_->bias = std::move(bias);
   if (layer.impl_->bias) layer.impl_->kernel_bias = layer.impl_->bias->detach().to(at::kFloat).contiguous();
@@ -67,6 +68,7 @@ std::shared_ptr<const QuantWeight> Linear::quant_weight() const { return impl_->
 at::Tensor Linear::dense_weight() const {
   if (impl_->plain.defined()) return impl_->plain;
   if (impl_->on_device) return impl_->on_device->dense(impl_->compute_dtype);
+  require(impl_->quant != nullptr, ErrorKind::kInternal, "this weight was kept in its kernel's layout only");
   Buffer values = Buffer::copy_of(dequantize(*impl_->quant));
   return tensor_over({DType::kF32, {out_features(), in_features()}, values}, "weight")
       .to(impl_->compute_dtype);
@@ -86,6 +88,11 @@ void Linear::set_input_observer(std::function<void(const at::Tensor&)> observer)
 
 void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }
 
+void Linear::keep_kernel_layout_only() {
+  bool has_other_form = impl_->on_device != nullptr || impl_->kernel_weight() != nullptr;
+  if (!impl_->plain.defined() && has_other_form) impl_->quant = nullptr;
+}
+
 void Linear::prepare() const { impl_->kernel_weight(); }
 
 std::string Linear::kernel_name() const {
@@ -96,7 +103,8 @@ std::string Linear::kernel_name() const {
 size_t Linear::size_bytes() const {
   size_t bias_bytes = impl_->bias ? impl_->bias->nbytes() : 0;
   if (impl_->plain.defined()) return impl_->plain.nbytes() + bias_bytes;
-  return impl_->quant->size_bytes() + bias_bytes;
+  if (impl_->quant) return impl_->quant->size_bytes() + bias_bytes;
+  return (impl_->on_device ? impl_->on_device->size_bytes() : impl_->kernel->size_bytes()) + bias_bytes;
 }
 
 }  // namespace quaver::nn

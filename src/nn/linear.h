@@ -42,13 +42,19 @@ class Linear {
   at::Tensor dense_weight() const;  // [out, in]
   // From now on forward multiplies exactly this tensor, gradients included; for tuning.
   void set_dense_weight(at::Tensor weight);
-  // Called with each input before it is multiplied, for calibration; null stops it. Inputs then take the ATen body.
+  // Called with each input before it is multiplied, for calibration; null stops it. Inputs then take the ATen
+  // body.
   void set_input_observer(std::function<void(const at::Tensor&)> observer);
   // Null when the weight is plain.
   std::shared_ptr<const QuantWeight> quant_weight() const;
 
   // Before first use: the kernel must not round activations (it may round them to 8 bits otherwise).
   void set_exact_activations(bool exact);
+
+  // Gives the stored form of a quantized weight up and keeps its kernel's layout (or its codes on the device)
+  // alone: quant_weight is null from then on and, on the CPU, dense_weight and so the ATen body are
+  // Error(kInternal). Does nothing when no kernel takes the weight.
+  void keep_kernel_layout_only();
 
   // Lays the weight out for its kernel now instead of on the first call that takes the kernel path.
   void prepare() const;

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/argsort.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
@@ -39,15 +38,16 @@ Routing route(const at::Tensor& logits, const MoeConfig& config) {
   return {shares.to(logits.scalar_type()), experts};
 }
 
-Moe::Moe(MoeConfig config, at::Tensor router, std::vector<Mlp> experts)
+Moe::Moe(MoeConfig config, Linear router, std::vector<Mlp> experts)
     : config_(config), router_(std::move(router)), experts_(std::move(experts)) {}
 
 void Moe::prepare() const {
+  router_.prepare();
   for (const Mlp& expert : experts_) expert.prepare();
 }
 
 at::Tensor Moe::forward(const at::Tensor& x) const {
-  Groups groups = group_by_expert(route(at::linear(x, router_), config_), config_.num_experts);
+  Groups groups = group_by_expert(route(router_.forward(x), config_), config_.num_experts);
   at::Tensor y = at::zeros_like(x);
   int64_t start = 0;
   for (size_t e = 0; e < experts_.size(); ++e) {

@@ -27,14 +27,14 @@ Routing route(const at::Tensor& logits, const MoeConfig& config);  // [tokens, e
 // result does not depend on its neighbours.
 class Moe {
  public:
-  Moe(MoeConfig config, at::Tensor router, std::vector<Mlp> experts);
+  Moe(MoeConfig config, Linear router, std::vector<Mlp> experts);
   at::Tensor forward(const at::Tensor& x) const;  // [tokens, hidden] -> the same
   void prepare() const;
   std::vector<Mlp>& experts() { return experts_; }
 
  private:
   MoeConfig config_;
-  at::Tensor router_;  // [experts, hidden], never quantized
+  Linear router_;  // [experts, hidden], never quantized
   std::vector<Mlp> experts_;
 };
 

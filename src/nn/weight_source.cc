@@ -80,6 +80,9 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   Linear layer =
       Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
+  for (const std::string& name : plan.tensors) checkpoint_.release(name);
+  bool kernels_run = !options_.device.is_cpu() || options_.compute_dtype == at::kFloat;
+  if (keep && kernels_run && options_.kernel_layout_only) layer.keep_kernel_layout_only();
   if (keep) return layer;
   return Linear::plain(layer.dense_weight().to(options_.device), bias);
 }

@@ -19,7 +19,10 @@ namespace quaver::nn {
 struct LoadOptions {
   at::ScalarType compute_dtype = at::kFloat;  // of activations
   at::Device device = at::kCPU;
-  bool keep_quantized = true;      // false: quantized layers become dense in compute_dtype
+  bool keep_quantized = true;  // false: quantized layers become dense in compute_dtype
+  // Quantized layers that kernels run keep nothing but their kernel's layout
+  // (Linear::keep_kernel_layout_only): half the memory. For serving.
+  bool kernel_layout_only = false;
   bool exact_activations = false;  // kernels must not round activations; for evaluation
   bool force_tied_head = false;    // use the embedding as the head whatever the config says
 };

@@ -1,0 +1,109 @@
+// Dense attention against an element-by-element reference: grouped heads, windows, caps, several sequences.
+#include "nn/attention_context.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "nn/kernel_path.h"
+#include "nn/support.h"
+
+namespace quaver::nn {
+namespace {
+
+constexpr int64_t kHeads = 4, kKvHeads = 2, kHeadDim = 16;
+
+struct Inputs {
+  at::Tensor q, k, v;
+};
+
+Inputs random_inputs(int64_t tokens) {
+  return {randn({tokens, kHeads, kHeadDim}, 1), randn({tokens, kKvHeads, kHeadDim}, 2),
+          randn({tokens, kKvHeads, kHeadDim}, 3)};
+}
+
+// One sequence, in double precision.
+at::Tensor reference(const Inputs& in, const AttentionParams& params) {
+  at::Tensor q = in.q.to(at::kDouble), k = in.k.to(at::kDouble), v = in.v.to(at::kDouble),
+             y = at::zeros_like(q);
+  for (int64_t i = 0; i < q.size(0); ++i)
+    for (int64_t h = 0; h < kHeads; ++h) {
+      int64_t kv = h / (kHeads / kKvHeads),
+              first = params.window > 0 ? std::max<int64_t>(0, i - params.window + 1) : 0;
+      double total = 0;
+      at::Tensor sum = at::zeros_like(q[0][0]);
+      for (int64_t j = first; j <= i; ++j) {
+        double score = (q[i][h] * k[j][kv]).sum().item<double>() * params.scale;
+        if (params.softcap > 0) score = params.softcap * std::tanh(score / params.softcap);
+        sum += v[j][kv] * std::exp(score);
+        total += std::exp(score);
+      }
+      y[i][h].copy_(sum / total);
+    }
+  return y;
+}
+
+struct Case {
+  std::string name;
+  AttentionParams params;
+};
+
+class DenseAttentionTest : public testing::TestWithParam<Case> {};
+
+TEST_P(DenseAttentionTest, BothBodiesMatch) {
+  const AttentionParams& params = GetParam().params;
+  std::vector<int64_t> lengths = {7, 1, 12};
+  Inputs all = random_inputs(20);
+  std::vector<at::Tensor> parts;
+  int64_t start = 0;
+  for (int64_t length : lengths) {
+    auto part = [&](const at::Tensor& x) { return x.narrow(0, start, length); };
+    parts.push_back(reference({part(all.q), part(all.k), part(all.v)}, params));
+    start += length;
+  }
+  at::Tensor want = at::cat(parts);
+  DenseAttention attention(lengths);
+  EXPECT_TRUE(near(attention.attend(0, all.q, all.k, all.v, params), want, kHeadDim)) << "kernel";
+  AtenOnly aten;
+  EXPECT_TRUE(near(attention.attend(0, all.q, all.k, all.v, params), want, kHeadDim)) << "ATen";
+}
+
+TEST_P(DenseAttentionTest, EqualLengthsRunAsOneBatch) {
+  AtenOnly aten;
+  Inputs all = random_inputs(18);
+  at::Tensor together = DenseAttention({9, 9}).attend(0, all.q, all.k, all.v, GetParam().params);
+  auto alone = [&](int64_t start) {
+    return DenseAttention({9}).attend(0, all.q.narrow(0, start, 9), all.k.narrow(0, start, 9),
+                                      all.v.narrow(0, start, 9), GetParam().params);
+  };
+  EXPECT_TRUE(near(together, at::cat({alone(0), alone(9)}), kHeadDim));
+}
+
+TEST_P(DenseAttentionTest, Differentiable) {
+  Inputs in = random_inputs(5);
+  in.v.requires_grad_();
+  DenseAttention({5}).attend(0, in.q, in.k, in.v, GetParam().params).sum().backward();
+  // Weights of a query sum to 1, so the gradient of the sum over values totals one per query, head and
+  // channel.
+  EXPECT_NEAR(in.v.grad().sum().item<double>(), 5 * kHeads * kHeadDim, 1e-3);
+}
+
+INSTANTIATE_TEST_SUITE_P(Params, DenseAttentionTest,
+                         testing::Values(Case{"plain", {.scale = 0.25f}},
+                                         Case{"window", {.scale = 0.3f, .window = 4}},
+                                         Case{"wide_window", {.scale = 0.3f, .window = 50}},
+                                         Case{"softcap", {.scale = 1.0f, .softcap = 2.0f}},
+                                         Case{"both", {.scale = 1.0f, .window = 3, .softcap = 1.5f}}),
+                         [](const auto& param) { return param.param.name; });
+
+TEST(DenseAttention, LengthsMustCoverTheRows) {
+  Inputs in = random_inputs(5);
+  EXPECT_EQ(thrown_by([&] { DenseAttention({4}).attend(0, in.q, in.k, in.v, {}); }).kind(),
+            ErrorKind::kInternal);
+}
+
+}  // namespace
+}  // namespace quaver::nn

@@ -1,0 +1,78 @@
+// Mixture of experts against a token-by-token reference.
+#include "nn/moe.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/linear.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
+#include <gtest/gtest.h>
+
+#include "nn/kernel_path.h"
+#include "nn/support.h"
+
+namespace quaver::nn {
+namespace {
+
+constexpr int64_t kHidden = 16, kInner = 24, kExperts = 6;
+
+Mlp random_mlp(uint64_t seed) {
+  auto layer = [&](int64_t out, int64_t in, uint64_t offset) {
+    return Linear::plain(randn({out, in}, seed * 10 + offset) * 0.3, std::nullopt);
+  };
+  return {Activation::kSilu, layer(kInner, kHidden, 0), layer(kInner, kHidden, 1), layer(kHidden, kInner, 2)};
+}
+
+Moe random_moe(const MoeConfig& config, const at::Tensor& router) {
+  std::vector<Mlp> experts;
+  for (int64_t e = 0; e < kExperts; ++e) experts.push_back(random_mlp(static_cast<uint64_t>(e)));
+  return {config, Linear::plain(router, std::nullopt), std::move(experts)};
+}
+
+TEST(Route, TakesTheBestAndNormalizes) {
+  at::Tensor logits = at::tensor({0.0f, 2.0f, -1.0f, 1.0f}).unsqueeze(0);
+  Routing raw = route(logits, {.num_experts = 4, .experts_per_token = 2, .normalize = false});
+  EXPECT_EQ(raw.experts[0][0].item<int64_t>(), 1);
+  EXPECT_EQ(raw.experts[0][1].item<int64_t>(), 3);
+  double total = std::exp(0.0) + std::exp(2.0) + std::exp(-1.0) + std::exp(1.0);
+  EXPECT_NEAR(raw.weights[0][0].item<double>(), std::exp(2.0) / total, 1e-6);
+  Routing shares = route(logits, {.num_experts = 4, .experts_per_token = 2, .normalize = true});
+  EXPECT_NEAR(shares.weights[0][1].item<double>(), std::exp(1.0) / (std::exp(1.0) + std::exp(2.0)), 1e-6);
+  EXPECT_EQ(route(logits.to(at::kBFloat16), {4, 2, true}).weights.scalar_type(), at::kBFloat16);
+}
+
+TEST(Moe, MatchesTokenByToken) {
+  MoeConfig config{.num_experts = kExperts, .experts_per_token = 2, .normalize = true};
+  at::Tensor router = randn({kExperts, kHidden}, 99), x = randn({11, kHidden}, 5);
+  Moe moe = random_moe(config, router);
+  Routing routing = route(at::linear(x, router), config);
+  at::Tensor want = at::zeros_like(x);
+  for (int64_t t = 0; t < x.size(0); ++t)
+    for (int64_t c = 0; c < 2; ++c) {
+      const Mlp& expert = moe.experts()[static_cast<size_t>(routing.experts[t][c].item<int64_t>())];
+      want[t] += (expert.forward(x.narrow(0, t, 1)) * routing.weights[t][c])[0];
+    }
+  EXPECT_TRUE(near(moe.forward(x), want, kInner)) << "kernels";
+  AtenOnly reference;
+  EXPECT_TRUE(near(moe.forward(x), want, kInner)) << "ATen";
+}
+
+TEST(Moe, TokensDoNotDependOnNeighbours) {
+  MoeConfig config{.num_experts = kExperts, .experts_per_token = 3};
+  Moe moe = random_moe(config, randn({kExperts, kHidden}, 98));
+  at::Tensor x = randn({7, kHidden}, 6), all = moe.forward(x);
+  for (int64_t t = 0; t < 7; ++t) EXPECT_TRUE(all.narrow(0, t, 1).equal(moe.forward(x.narrow(0, t, 1))));
+}
+
+TEST(Moe, GradientsReachExpertsAndInputs) {
+  Moe moe =
+      random_moe({.num_experts = kExperts, .experts_per_token = kExperts}, randn({kExperts, kHidden}, 97));
+  at::Tensor weight = randn({kHidden, kInner}, 1).requires_grad_(),
+             x = randn({3, kHidden}, 2).requires_grad_();
+  moe.experts()[2].down().set_dense_weight(weight);
+  moe.forward(x).sum().backward();
+  EXPECT_GT(weight.grad().abs().max().item<float>(), 0);
+  EXPECT_GT(x.grad().abs().min().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace quaver::nn

@@ -1,0 +1,115 @@
+// Each small operation: its kernel agrees with its ATen body, and gradients go through the latter.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+
+#include "nn/activation.h"
+#include "nn/embedding.h"
+#include "nn/kernel_path.h"
+#include "nn/norm.h"
+#include "nn/rope.h"
+#include "nn/support.h"
+
+namespace quaver::nn {
+namespace {
+
+// Runs `body` on both paths.
+template <class Body>
+void expect_paths_agree(Body body, double width) {
+  c10::InferenceMode no_gradients;
+  at::Tensor by_kernel = body();
+  AtenOnly reference;
+  EXPECT_TRUE(near(by_kernel, body(), width));
+}
+
+TEST(KernelPath, TakenOnlyWithoutGradients) {
+  at::Tensor x = randn({2, 4}, 1), w = randn({2, 4}, 2).requires_grad_();
+  EXPECT_TRUE(kernels_apply(x));
+  EXPECT_FALSE(kernels_apply(x, {&w}));
+  EXPECT_FALSE(kernels_apply(w));
+  EXPECT_FALSE(kernels_apply(x.to(at::kBFloat16)));
+  c10::InferenceMode no_gradients;
+  EXPECT_TRUE(kernels_apply(x, {&w}));
+  AtenOnly reference;
+  EXPECT_FALSE(kernels_apply(x));
+}
+
+TEST(RmsNorm, KernelAgrees) {
+  for (NormFlavour flavour : {NormFlavour::kCastThenScale, NormFlavour::kOnePlusWeight}) {
+    RmsNorm norm(randn({72}, 1), 1e-3, flavour);
+    expect_paths_agree([&] { return norm.forward(randn({5, 72}, 2)); }, 72);
+    // Heads of a slice, as a norm on q and k sees them.
+    expect_paths_agree([&] { return norm.forward(randn({5, 4, 144}, 3).narrow(2, 36, 72)); }, 72);
+  }
+}
+
+// One element by hand, for each flavour and in the dtype whose rounding tells them apart.
+TEST(RmsNorm, RoundsWhereTheFlavourSays) {
+  at::Tensor x = at::tensor({1.0f, 2.0f}).to(at::kBFloat16).unsqueeze(0);
+  at::Tensor weight = at::tensor({0.3f, 0.7f}).to(at::kBFloat16);
+  float inverse = 1 / std::sqrt(2.5f);
+  auto bf16 = [](float value) { return at::tensor({value}).to(at::kBFloat16).item<float>(); };
+  at::Tensor first = RmsNorm(weight, 0, NormFlavour::kCastThenScale).forward(x);
+  EXPECT_EQ(first[0][0].item<float>(), bf16(bf16(inverse) * weight[0].item<float>()));
+  at::Tensor second = RmsNorm(weight, 0, NormFlavour::kOnePlusWeight).forward(x);
+  EXPECT_EQ(second[0][0].item<float>(), bf16(inverse * (1 + weight[0].item<float>())));
+}
+
+TEST(Gated, KernelAgrees) {
+  for (Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh})
+    expect_paths_agree([&] { return gated(activation, randn({3, 40}, 1) * 3, randn({3, 40}, 2)); }, 1);
+}
+
+TEST(Embedding, KernelAgreesAndWidens) {
+  at::Tensor table = randn({10, 24}, 1), ids = at::tensor({3, 0, 9, 3}, at::kLong);
+  for (at::ScalarType stored : {at::kFloat, at::kBFloat16, at::kHalf}) {
+    at::Tensor rows = embedding(table.to(stored), ids, at::kFloat);
+    EXPECT_TRUE(rows.equal(table.to(stored).to(at::kFloat).index_select(0, ids)));
+    AtenOnly reference;
+    EXPECT_TRUE(rows.equal(embedding(table.to(stored), ids, at::kFloat)));
+  }
+}
+
+TEST(Rope, KernelAgrees) {
+  RopeTable table({.dim = 16, .theta = 100}, at::kCPU);
+  at::Tensor positions = at::tensor({0, 7, 1, 300}, at::kLong);
+  for (int64_t head_dim : {16, 24})  // whole heads, and heads turned in part
+    expect_paths_agree(
+        [&] {
+          return apply_rope(randn({4, 3, head_dim}, 1), table.angles(positions, at::kFloat));
+        },
+        1);
+}
+
+TEST(Rope, TurnsPairsOfHalves) {
+  RopeTable table({.dim = 4, .theta = 100}, at::kCPU);  // frequencies 1 and 0.1
+  at::Tensor x = at::tensor({1.0f, 0.0f, 0.0f, 1.0f}).view({1, 1, 4});
+  at::Tensor y = apply_rope(x, table.angles(at::tensor({2}, at::kLong), at::kFloat)).flatten();
+  EXPECT_NEAR(y[0].item<float>(), std::cos(2.0f), 1e-6);
+  EXPECT_NEAR(y[2].item<float>(), std::sin(2.0f), 1e-6);
+  EXPECT_NEAR(y[1].item<float>(), -std::sin(0.2f), 1e-6);
+  EXPECT_NEAR(y[3].item<float>(), std::cos(0.2f), 1e-6);
+}
+
+TEST(Rope, CacheKeepsOneEntryPerTable) {
+  RopeTable slow({.dim = 8, .theta = 1e6}, at::kCPU), fast({.dim = 8, .theta = 10}, at::kCPU);
+  at::Tensor positions = at::arange(5, at::kLong);
+  RopeCache cache;
+  const RopeAngles first = cache.angles(slow, positions, at::kFloat);
+  EXPECT_FALSE(first.cos.equal(cache.angles(fast, positions, at::kFloat).cos));
+  EXPECT_TRUE(first.cos.is_same(cache.angles(slow, positions, at::kFloat).cos));
+}
+
+TEST(Ops, GradientsReachInputs) {
+  at::Tensor x = randn({2, 1, 8}, 1).requires_grad_();
+  RmsNorm norm(randn({8}, 2), 1e-5, NormFlavour::kCastThenScale);
+  RopeTable table({.dim = 8}, at::kCPU);
+  at::Tensor y = apply_rope(norm.forward(x), table.angles(at::tensor({1, 2}, at::kLong), at::kFloat));
+  gated(Activation::kSilu, y, y).sum().backward();
+  EXPECT_GT(x.grad().abs().min().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace quaver::nn
