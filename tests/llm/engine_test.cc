@@ -524,7 +524,7 @@ TEST(Engine, Stress) {
   std::vector<Request> kinds = mixed_requests(24, 8);
   std::vector<Answer> expected = solo_answers(kinds);
   EngineOptions options = small_options();
-  options.num_blocks = 40;
+  options.num_blocks = 18;
   options.scheduler.max_num_seqs = 64;
   Collector collector;
   Engine engine(fake(), options);
