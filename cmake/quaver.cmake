@@ -20,6 +20,10 @@ add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werr
 if(QUAVER_SANITIZE)
   add_compile_options(-fsanitize=${QUAVER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${QUAVER_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # Instrumented code confuses GCC's flow analysis: it then warns inside Boost's and the standard library's headers.
+    add_compile_options(-Wno-maybe-uninitialized)
+  endif()
 endif()
 
 # Instruction sets are per file, by the file's name: only code reached through a run-time check may use them.
