@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "kernels/attention/attention.h"
 #include "nn/kernel_path.h"
+#include "nn/precision.h"
 
 namespace quaver::nn {
 
@@ -46,7 +47,7 @@ at::Tensor softcapped(const at::Tensor& q, const at::Tensor& k, const at::Tensor
   scores = at::tanh(scores / params.softcap) * params.softcap;
   at::Tensor hidden = visible(q.size(2), params.window, q.device()).logical_not();
   scores = scores.masked_fill(hidden, -std::numeric_limits<float>::infinity());
-  return at::matmul(at::softmax(scores, -1, at::kFloat).to(q.scalar_type()), v);
+  return at::matmul(at::softmax(scores, -1, at_least_float(scores)).to(q.scalar_type()), v);
 }
 
 // Sequences of one length. [batch, length, heads, head_dim] -> the same.

@@ -8,6 +8,8 @@
 
 #include <utility>
 
+#include "nn/precision.h"
+
 namespace quaver::nn {
 
 namespace {
@@ -32,7 +34,7 @@ Groups group_by_expert(const Routing& routing, int64_t num_experts) {
 }  // namespace
 
 Routing route(const at::Tensor& logits, const MoeConfig& config) {
-  at::Tensor probabilities = at::softmax(logits, -1, at::kFloat);
+  at::Tensor probabilities = at::softmax(logits, -1, at_least_float(logits));
   auto [weights, experts] = at::topk(probabilities, config.experts_per_token, -1);
   at::Tensor shares = config.normalize ? weights / weights.sum(-1, /*keepdim=*/true) : weights;
   return {shares.to(logits.scalar_type()), experts};

@@ -34,7 +34,7 @@ class Moe {
 
  private:
   MoeConfig config_;
-  Linear router_;  // [experts, hidden], never quantized
+  Linear router_;  // [experts, hidden]
   std::vector<Mlp> experts_;
 };
 

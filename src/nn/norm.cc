@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "kernels/norm/norm.h"
 #include "nn/kernel_path.h"
+#include "nn/precision.h"
 
 namespace quaver::nn {
 
@@ -19,10 +20,10 @@ RmsNorm::RmsNorm(at::Tensor weight, double eps, NormFlavour flavour)
 }
 
 at::Tensor RmsNorm::aten(const at::Tensor& x) const {
-  at::Tensor wide = x.to(at::kFloat);
+  at::Tensor wide = x.to(at_least_float(x));
   at::Tensor normed = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps_);
   if (flavour_ == NormFlavour::kOnePlusWeight)
-    return (normed * (weight_.to(at::kFloat) + 1.0)).to(x.scalar_type());
+    return (normed * (weight_.to(wide.scalar_type()) + 1.0)).to(x.scalar_type());
   return weight_ * normed.to(x.scalar_type());
 }
 

@@ -8,7 +8,6 @@
 #include <numeric>
 #include <random>
 
-#include "nn/tensor_bridge.h"
 #include "numerics/half.h"
 
 namespace quaver::nn {
@@ -64,22 +63,6 @@ testing::AssertionResult near(const at::Tensor& got, const at::Tensor& want, dou
   double ratio = ((got.to(at::kDouble) - reference).abs() / bound).max().item<double>();
   if (ratio <= 1) return testing::AssertionSuccess();
   return testing::AssertionFailure() << "error is " << ratio << " times its bound";
-}
-
-void MemoryCheckpoint::add(const std::string& name, const at::Tensor& tensor) {
-  views_[name] = view_of(tensor);
-  list();
-}
-
-void MemoryCheckpoint::remove(const std::string& name) {
-  views_.erase(name);
-  list();
-}
-
-void MemoryCheckpoint::list() {
-  infos_.clear();
-  for (const auto& [name, view] : views_)
-    infos_.push_back({name, view.dtype, view.shape, view.data.size_bytes()});
 }
 
 }  // namespace quaver::nn

@@ -7,12 +7,10 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 #include "formats/quant_weight.h"
 
 namespace quaver::nn {
@@ -44,28 +42,5 @@ Error thrown_by(Body body) {
   }
   return {ErrorKind::kInternal, "nothing was thrown"};
 }
-
-// Tensors and a config without files.
-class MemoryCheckpoint : public Checkpoint {
- public:
-  explicit MemoryCheckpoint(json config = json::object()) : config_(std::move(config)) {}
-  void add(const std::string& name, const at::Tensor& tensor);
-  void remove(const std::string& name);
-  json& edit_config() { return config_; }
-
-  const std::filesystem::path& path() const override { return path_; }
-  const json& config() const override { return config_; }
-  json sidecar(std::string_view) const override { return nullptr; }
-  const std::vector<TensorInfo>& tensors() const override { return infos_; }
-  TensorView read(std::string_view name) const override { return views_.find(name)->second; }
-  std::string file_of(std::string_view) const override { return "memory/model.safetensors"; }
-
- private:
-  void list();
-  std::filesystem::path path_ = "memory";
-  json config_;
-  std::map<std::string, TensorView, std::less<>> views_;
-  std::vector<TensorInfo> infos_;
-};
 
 }  // namespace quaver::nn

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "nn/memory_checkpoint.h"
 #include "nn/support.h"
 
 namespace quaver::nn {

@@ -92,11 +92,11 @@ class FeedForward {
       return;
     }
     int64_t num_experts = config.moe.num_experts;
-    at::Tensor router = source.matrix(cat(prefix, ".gate.weight"), num_experts, config.info.hidden_size);
+    nn::Linear router = source.linear(cat(prefix, ".gate"), num_experts, config.info.hidden_size);
     std::vector<nn::Mlp> experts;
     for (int64_t e = 0; e < num_experts; ++e)
       experts.push_back(load_mlp(config, source, cat(prefix, ".experts.", e), config.moe_intermediate_size));
-    sparse_.emplace(config.moe, nn::Linear::plain(std::move(router), std::nullopt), std::move(experts));
+    sparse_.emplace(config.moe, std::move(router), std::move(experts));
   }
 
   at::Tensor forward(const at::Tensor& x) const { return dense_ ? dense_->forward(x) : sparse_->forward(x); }
