@@ -3,6 +3,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <c10/core/Scalar.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,7 +100,7 @@ at::Tensor run_dense(const Rows& rows, const AttentionParams& params) {
   return DenseAttention({rows.q.size(0)}).attend(0, rows.q, rows.k, rows.v, params);
 }
 
-float worst(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<float>(); }
+float worst(const at::Tensor& a, const at::Tensor& b) { return a.sub(b).abs().max().item().toFloat(); }
 
 // Values are about 1 and averages of at most 37 of them, products sums over 16: a few float32 roundings each.
 constexpr float kTolerance = 64 * std::numeric_limits<float>::epsilon();
