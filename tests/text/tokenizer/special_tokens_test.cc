@@ -23,6 +23,18 @@ TEST(SpecialTokens, F098NeverComeFromPlainText) {
   }
 }
 
+TEST(SpecialTokens, AMergeMakesOneOnlyWhereThatIsAllowed) {
+  const json model = {
+      {"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"x", 2}, {"ab", 3}}}, {"merges", {"a b"}}};
+  const json token = {{"id", 3}, {"content", "ab"}, {"special", true}, {"single_word", true}};
+  const auto tokenizer =
+      tokenizer_from_json(minimal_document({{"model", model}, {"added_tokens", {token}}}).dump(), "t");
+  for (int again = 0; again < 2; ++again) {  // the second time from the cache
+    EXPECT_EQ(tokenizer->encode("xab", false, true), (std::vector<int32_t>{2, 3}));
+    EXPECT_EQ(tokenizer->encode("xab", false, false), (std::vector<int32_t>{2, 0, 1}));
+  }
+}
+
 TEST(SpecialTokens, AreFoundWhereTheyAreMeant) {
   const auto tokenizer = golden_tokenizer("qwen2");
   const auto start = tokenizer->token_id("<|im_start|>");
