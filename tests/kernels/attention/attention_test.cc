@@ -187,6 +187,27 @@ TEST(Attention, PagedMatchesDoublePrecision) {
     }
 }
 
+// Two positions of one channel with scores 0 and tanh(x) and values 0 and 1: the result is the logistic
+// function of tanh(x), and shows its error undiluted.
+TEST(Attention, SoftcapIsAccurate) {
+  for (const CpuFeatures& cpu : cpu_levels())
+    for (double x = -12; x < 12; x += 0.0137) {
+      std::vector<float> q = {1, 1}, k = {0, static_cast<float>(x)}, v = {0, 1}, y(2);
+      std::vector<int64_t> lengths = {2};
+      dense_attention({.shape = {.heads = 1, .scale = 1, .softcap = 1},
+                       .kv_heads = 1,
+                       .head_dim = 1,
+                       .q = q.data(),
+                       .k = k.data(),
+                       .v = v.data(),
+                       .y = y.data(),
+                       .lengths = lengths},
+                      cpu);
+      double expected = 1 / (1 + std::exp(-std::tanh(static_cast<double>(k[1]))));
+      ASSERT_NEAR(y[1], expected, 4 * 1.2e-7) << to_string(cpu) << " at " << x;
+    }
+}
+
 TEST(Attention, DenseEqualsPaged) {
   ThreadPool pool(2);
   for (const CpuFeatures& cpu : cpu_levels()) {

@@ -120,6 +120,7 @@ TEST(Sampling, DrawsByTheDefinition) {
                                   {.temperature = 0.7f, .top_k = 5},
                                   {.temperature = 1.5f, .top_p = 0.9f},
                                   {.min_p = 0.1f},
+                                  {.min_p = 0.3f, .top_k = 50},
                                   {.temperature = 0.3f, .min_p = 0.01f, .top_k = 40, .top_p = 0.8f},
                                   {.temperature = 100.0f, .top_p = 0.5f},
                                   {.temperature = 0.01f, .top_k = 1000000},
