@@ -123,17 +123,18 @@ Value default_value(Interpreter&, Args& args) {
 
 Value file_size(Interpreter&, Args& args) {
   Bound a(args, "filesizeformat", {"value", "binary"}, 1);
-  std::optional<double> size = a.at(0).is_string() ? parse_float(a.text(0)) : std::nullopt;
-  if (a.at(0).is_number()) size = a.at(0).as_double();
-  if (!size) fault("could not convert value to float");
+  bool text = a.at(0).is_string();
+  if (!text && !a.at(0).is_number()) fault("could not convert value to float");
+  double size = text ? parse_float(a.text(0)).value_or(std::nan("")) : a.at(0).as_double();
+  if (std::isnan(size)) fault("could not convert value to float");
   double base = a.flag(1) ? 1024 : 1000, unit = base;
-  if (*size == 1) return Value::string("1 Byte");
-  if (*size < base) return Value::string(cat(truncated(*size).value_or(0), " Bytes"));
+  if (size == 1) return Value::string("1 Byte");
+  if (size < base) return Value::string(cat(truncated(size).value_or(0), " Bytes"));
   static constexpr std::string_view kPrefixes = "kMGTPEZY";
   size_t i = 0;
-  while (i + 1 < kPrefixes.size() && *size >= unit * base) unit *= base, ++i;
+  while (i + 1 < kPrefixes.size() && size >= unit * base) unit *= base, ++i;
   char buffer[64];
-  std::snprintf(buffer, sizeof buffer, "%.1f ", *size / unit);
+  std::snprintf(buffer, sizeof buffer, "%.1f ", size / unit);
   std::string prefix = a.flag(1) ? cat(kPrefixes[i] == 'k' ? 'K' : kPrefixes[i], "i") : cat(kPrefixes[i]);
   return Value::string(cat(std::string_view(buffer), prefix, "B"));
 }

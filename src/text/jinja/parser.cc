@@ -55,8 +55,7 @@ std::string join_quoted(const Names& names) {
 
 class Parser {
  public:
-  Parser(std::string_view source, Template& tree)
-      : stream_(tokenize(source)), symbols_(tree.symbols), expr_(stream_, tree.symbols) {}
+  Parser(std::string_view source, Template& tree) : stream_(tokenize(source)), expr_(stream_, tree.symbols) {}
 
   Body run() { return statements_until({}); }
 
@@ -288,7 +287,6 @@ class Parser {
   StmtPtr parse_continue() { return make(StmtKind::kContinue, stream_.next()); }
 
   TokenStream stream_;
-  SymbolTable& symbols_;
   ExprParser expr_;
   std::vector<Names> end_stack_;
   std::vector<std::string> tag_stack_;

@@ -32,7 +32,7 @@ template <class... Parts>
 // What one rendering may spend, so that hostile templates end: a unit is about one step of evaluation, eight
 // bytes of text or a quarter of a list item. Each thread renders with its own budget.
 struct Budget {
-  size_t left = size_t{1} << 27;
+  size_t left = size_t{1} << 26;
 };
 Budget* exchange_budget(Budget* budget);  // sets this thread's and returns the one before
 void charge(size_t units);                // throws Fault when it is spent
