@@ -254,8 +254,9 @@ QUAVER_INLINE int32_t sum_lanes_int(VecI v) {
 
 #endif
 
-// Fixes the register type of an integer accumulator after a loop. GCC 12 otherwise carries it twice through the loop,
-// as 64-bit lanes and as 32-bit lanes, and spills half of them: the tile of 24 accumulators took twice the time.
+// Fixes the register type of an integer accumulator after a loop. GCC 12 otherwise carries it twice through
+// the loop, as 64-bit lanes and as 32-bit lanes, and spills half of them: the tile of 24 accumulators took
+// twice the time.
 QUAVER_INLINE void settle(VecI& v) { asm("" : "+v"(v)); }
 
 // bf16 rounds to nearest, ties to even; NaN stays a quiet NaN, as in numerics/half.h.

@@ -6,8 +6,8 @@
 namespace quaver::kernels {
 namespace {
 
-// Within 2 ulp where the result is normal (measured: 1.01); 0 below, infinity above, NaN for NaN; exp(0) is exactly 1.
-// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by the polynomial of Cephes' expf.
+// Within 2 ulp where the result is normal (measured: 1.01); 0 below, infinity above, NaN for NaN; exp(0) is
+// exactly 1. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by the polynomial of Cephes' expf.
 QUAVER_INLINE Vec exp(Vec x) {
   x = min(splat(89.0f), max(splat(-105.0f), x));
   Vec n = rint(mul(x, splat(1.44269504f)));
@@ -23,7 +23,8 @@ QUAVER_INLINE Vec exp(Vec x) {
   return times_power_of_two(p, n);
 }
 
-// Within 2 ulp (measured: 1.3). Near zero the polynomial of Cephes' tanhf, since 1 - 2 / (e^2x + 1) cancels there.
+// Within 2 ulp (measured: 1.3). Near zero the polynomial of Cephes' tanhf, since 1 - 2 / (e^2x + 1) cancels
+// there.
 QUAVER_INLINE Vec tanh(Vec x) {
   Vec magnitude = abs(x), z = mul(x, x);
   Vec p = splat(-5.70498872745e-3f);

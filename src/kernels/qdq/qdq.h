@@ -17,7 +17,8 @@ namespace quaver::kernels {
 //     q = clamp(rne(w / s + V), -M, M - 1), w_hat = s q
 //   asymmetric, Q = 2^bits - 1: s = max(f16((m+ beta - m- alpha) / Q), f16(1e-5)), z = rne(-m- alpha / s),
 //     q = clamp(rne(w / s + V) + z, 0, Q), w_hat = s (q - z)
-// rne rounds ties to even. The formulas are those of the published method; tests/golden/kernels holds its results.
+// rne rounds ties to even. The formulas are those of the published method; tests/golden/kernels holds its
+// results.
 struct QdqScheme {
   int bits = 4;         // 2 to 8
   int64_t group = 128;  // columns; at least 1
