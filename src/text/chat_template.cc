@@ -95,7 +95,10 @@ std::string cut_at_mark(const std::string& rendered, const std::string& final_te
 class JinjaTemplate : public ChatTemplate {
  public:
   JinjaTemplate(std::string_view source, std::string_view what)
-      : what_(what), source_(source), mentions_content_(source.find("content") != source.npos), tree_(jinja::parse(source)) {}
+      : what_(what),
+        source_(source),
+        mentions_content_(source.find("content") != source.npos),
+        tree_(jinja::parse(source)) {}
 
   std::string_view source() const override { return source_; }
 
