@@ -30,6 +30,9 @@ struct EngineModel {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<int32_t> end_tokens;  // that end an answer unless ignore_eos
   at::Device device = at::kCPU;     // where the model lies
+  // Of ATen on the engine's thread; 0 = ATen's own choice. 1 where kernels do the work on the CPU: what is
+  // left for ATen is small, and its threads would spin in the way of the kernels' pool.
+  int aten_threads = 0;
 };
 
 // Starts its thread when built, aborts everything and joins it when destroyed. Each step is: take commands,

@@ -1,6 +1,7 @@
 // One step after another, and what becomes of those that fail.
 #include "llm/engine_loop.h"
 
+#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/util/Exception.h>
 
@@ -51,7 +52,8 @@ Error as_error(const std::exception_ptr& exception) {
 
 EngineLoop::EngineLoop(const EngineModel& model, const EngineOptions& options, Inbox& inbox,
                        StatsBoard& board)
-    : inbox_(inbox),
+    : aten_threads_(model.aten_threads),
+      inbox_(inbox),
       board_(board),
       blocks_({.num_blocks = options.num_blocks,
                .block_size = options.block_size,
@@ -61,6 +63,7 @@ EngineLoop::EngineLoop(const EngineModel& model, const EngineOptions& options, I
 
 void EngineLoop::run() {
   c10::InferenceMode no_gradients;
+  if (aten_threads_ > 0) at::set_num_threads(aten_threads_);
   try {
     loop();
   } catch (const std::exception& error) {

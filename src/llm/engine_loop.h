@@ -56,6 +56,7 @@ class EngineLoop {
   void publish();
   LiveRequest& live_of(const Sequence& sequence) { return *live_.at(sequence.arrival); }
 
+  int aten_threads_;
   Inbox& inbox_;
   StatsBoard& board_;
   BlockManager blocks_;

@@ -1,13 +1,12 @@
 // The ranges of sampling parameters, for every route.
-#include <cmath>
-
 #include "llm/request.h"
 
 namespace quaver::llm {
 namespace {
 
-constexpr size_t kMaxStopStrings = 64;
+constexpr size_t kMaxStopStrings = 128;
 constexpr size_t kMaxStopBytes = 4096;
+constexpr float kMaxTemperature = 100, kMaxRepetition = 100;
 
 template <class... Args>
 void check(bool good, const char* field, const Args&... message) {
@@ -54,12 +53,12 @@ void check_stop(const std::vector<std::string>& stop) {
 }  // namespace
 
 void validate_sampling(const SamplingParams& params, int32_t vocab_size) {
-  check_range(params.temperature, 0, 2, "temperature");
+  check_range(params.temperature, 0, kMaxTemperature, "temperature");
   check(params.top_p > 0 && params.top_p <= 1, "top_p", "must be above 0 and at most 1, got ", params.top_p);
   check(params.top_k >= -1, "top_k", "must be at least 1, or 0 or -1 to turn it off, got ", params.top_k);
   check_range(params.min_p, 0, 1, "min_p");
-  check(params.repetition_penalty > 0 && std::isfinite(params.repetition_penalty), "repetition_penalty",
-        "must be a finite number above 0, got ", params.repetition_penalty);
+  check(params.repetition_penalty > 0 && params.repetition_penalty <= kMaxRepetition, "repetition_penalty",
+        "must be above 0 and at most ", kMaxRepetition, ", got ", params.repetition_penalty);
   check_range(params.frequency_penalty, -2, 2, "frequency_penalty");
   check_range(params.presence_penalty, -2, 2, "presence_penalty");
   check_lengths(params);

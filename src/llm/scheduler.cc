@@ -26,7 +26,6 @@ void check_options(const SchedulerOptions& options) {
 struct Scheduler::Step {
   Batch batch;
   int32_t budget = 0;
-  bool preempted = false;
 
   void take(Sequence& sequence, int32_t num_tokens, bool counts) {
     batch.items.push_back({&sequence, num_tokens});
@@ -72,7 +71,7 @@ Batch Scheduler::schedule() {
   step.budget = token_limit_;
   schedule_decodes(step);
   schedule_prefills(step);
-  if (!step.preempted) admit(step);  // else the newcomer would take what was just freed
+  admit(step);
   return std::move(step.batch);
 }
 
@@ -84,10 +83,7 @@ void Scheduler::schedule_decodes(Step& step) {
     Sequence& sequence = *it->second;
     arrival = sequence.arrival;
     if (sequence.num_pending() != 1) continue;
-    int64_t before = num_preemptions_;
-    bool room = make_room(sequence);
-    step.preempted |= num_preemptions_ != before;
-    if (room) step.take(sequence, 1, !whole_prompts());
+    if (make_room(sequence)) step.take(sequence, 1, !whole_prompts());
   }
 }
 

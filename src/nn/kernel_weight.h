@@ -16,7 +16,7 @@ namespace quaver::nn {
 // A weight in one kernel's own layout, ready to run. Immutable and thread safe.
 class KernelWeight {
  public:
-  // Null when no kernel multiplies such a weight. The given memory must outlive the result.
+  // Null when no kernel multiplies such a weight. Nothing is borrowed.
   static std::unique_ptr<KernelWeight> of(const QuantWeight& weight, bool exact_activations);
   static std::unique_ptr<KernelWeight> of(const at::Tensor& plain);  // [out, in], f32, bf16 or f16 on the CPU
 

@@ -26,6 +26,7 @@ Linear& Linear::operator=(Linear&&) noexcept = default;
 Linear Linear::plain(at::Tensor weight, std::optional<at::Tensor> bias) {
   Linear layer;
   layer.impl_->compute_dtype = weight.scalar_type();
+  layer.impl_->shape = {weight.size(0), weight.size(1)};
   layer.impl_->plain = weight.contiguous();
   layer.impl_->bias = std::move(bias);
   if (layer.impl_->bias) layer.impl_->kernel_bias = layer.impl_->bias->detach().to(at::kFloat).contiguous();
@@ -60,8 +61,8 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
   return at::linear(x, dense_weight().to(x.scalar_type()), bias);
 }
 
-int64_t Linear::in_features() const { return impl_->in(); }
-int64_t Linear::out_features() const { return impl_->out(); }
+int64_t Linear::in_features() const { return impl_->shape.cols; }
+int64_t Linear::out_features() const { return impl_->shape.rows; }
 const std::optional<at::Tensor>& Linear::bias() const { return impl_->bias; }
 std::shared_ptr<const QuantWeight> Linear::quant_weight() const { return impl_->quant; }
 
@@ -89,8 +90,10 @@ void Linear::set_input_observer(std::function<void(const at::Tensor&)> observer)
 void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }
 
 void Linear::keep_kernel_layout_only() {
-  bool has_other_form = impl_->on_device != nullptr || impl_->kernel_weight() != nullptr;
-  if (!impl_->plain.defined() && has_other_form) impl_->quant = nullptr;
+  if (impl_->on_device) impl_->quant = nullptr;
+  if (!impl_->kernel_weight()) return;
+  impl_->quant = nullptr;
+  impl_->plain = at::Tensor();
 }
 
 void Linear::prepare() const { impl_->kernel_weight(); }

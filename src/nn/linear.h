@@ -51,8 +51,8 @@ class Linear {
   // Before first use: the kernel must not round activations (it may round them to 8 bits otherwise).
   void set_exact_activations(bool exact);
 
-  // Gives the stored form of a quantized weight up and keeps its kernel's layout (or its codes on the device)
-  // alone: quant_weight is null from then on and, on the CPU, dense_weight and so the ATen body are
+  // Gives the stored form up and keeps the kernel's layout (or, of quantized weights, the codes on the
+  // device) alone: quant_weight is null from then on and, on the CPU, dense_weight and so the ATen body are
   // Error(kInternal). Does nothing when no kernel takes the weight.
   void keep_kernel_layout_only();
 

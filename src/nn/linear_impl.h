@@ -15,21 +15,19 @@ struct Linear::Impl {
   at::Tensor
       plain;  // as stored, or what set_dense_weight gave; undefined while the quantized weight is in force
   std::shared_ptr<const QuantWeight> quant;  // null once only the kernel's layout is kept
-  Extent2d shape;                            // of the quantized weight
+  Extent2d shape;                            // [out, in]
   std::unique_ptr<DeviceQuantWeight>
       on_device;  // the quantized weight when it lives on another device than the CPU
   std::optional<at::Tensor> bias;
   at::Tensor kernel_bias;  // float32; undefined when there is none
   at::ScalarType compute_dtype = at::kFloat;
-  bool overridden = false;         // by set_dense_weight
+  bool overridden = false;  // by set_dense_weight
   std::function<void(const at::Tensor&)> observer;
   bool exact_activations = false;  // asked of the kernel
 
   mutable std::once_flag kernel_once;
   mutable std::unique_ptr<KernelWeight> kernel;
 
-  int64_t out() const { return plain.defined() ? plain.size(0) : shape.rows; }
-  int64_t in() const { return plain.defined() ? plain.size(1) : shape.cols; }
   bool on_cpu() const { return plain.defined() ? plain.is_cpu() : !on_device; }
   // Null when no kernel takes this weight, when one was set by hand, or while an observer listens.
   const KernelWeight* kernel_weight() const;

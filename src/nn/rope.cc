@@ -27,7 +27,7 @@ at::Tensor wavelength_factors(const RopeSpec& spec) {
   return at::pow(spec.theta, at::arange(0, spec.dim, 2, at::kFloat) / static_cast<double>(spec.dim));
 }
 
-at::Tensor llama3(const at::Tensor& inverse, const RopeScaling& s) {
+at::Tensor scaled_by_parts(const at::Tensor& inverse, const RopeScaling& s) {
   at::Tensor wavelength = kTwoPi / inverse;
   at::Tensor blend =
       (s.original_max_positions / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
@@ -58,7 +58,7 @@ at::Tensor scaled_inverse_frequencies(const RopeSpec& spec) {
   if (spec.scaling.kind == RopeScaling::Kind::kYarn) return yarn(spec);
   at::Tensor inverse = 1.0 / wavelength_factors(spec);
   if (spec.scaling.kind == RopeScaling::Kind::kLinear) return inverse / spec.scaling.factor;
-  if (spec.scaling.kind == RopeScaling::Kind::kLlama3) return llama3(inverse, spec.scaling);
+  if (spec.scaling.kind == RopeScaling::Kind::kLlama3) return scaled_by_parts(inverse, spec.scaling);
   return inverse;
 }
 

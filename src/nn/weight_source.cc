@@ -66,8 +66,11 @@ std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t
 Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
   if (plan.tensors.empty()) {
-    at::Tensor weight = matrix(cat(prefix, ".weight"), out, in);
-    return Linear::plain(weight, bias_of(prefix, out, rule));
+    std::string name = cat(prefix, ".weight");
+    at::Tensor weight = matrix(name, out, in);
+    Linear layer = Linear::plain(weight, bias_of(prefix, out, rule));
+    settle(layer, {name});
+    return layer;
   }
   plan.shape = {out, in};
   auto quant = std::make_shared<QuantWeight>(format_->unpack(plan, checkpoint_));
@@ -80,11 +83,16 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   Linear layer =
       Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
-  for (const std::string& name : plan.tensors) checkpoint_.release(name);
-  bool kernels_run = !options_.device.is_cpu() || options_.compute_dtype == at::kFloat;
-  if (keep && kernels_run && options_.kernel_layout_only) layer.keep_kernel_layout_only();
+  if (keep) settle(layer, plan.tensors);
   if (keep) return layer;
   return Linear::plain(layer.dense_weight().to(options_.device), bias);
+}
+
+void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) const {
+  bool aten_runs = options_.device.is_cpu() && options_.compute_dtype != at::kFloat;
+  if (!options_.kernel_layout_only || aten_runs) return;
+  layer.keep_kernel_layout_only();
+  for (const std::string& name : tensors) checkpoint_.release(name);
 }
 
 bool WeightSource::is_quantized(std::string_view prefix) const {

@@ -20,8 +20,8 @@ struct LoadOptions {
   at::ScalarType compute_dtype = at::kFloat;  // of activations
   at::Device device = at::kCPU;
   bool keep_quantized = true;  // false: quantized layers become dense in compute_dtype
-  // Quantized layers that kernels run keep nothing but their kernel's layout
-  // (Linear::keep_kernel_layout_only): half the memory. For serving.
+  // Layers that kernels run keep nothing but their kernel's layout (Linear::keep_kernel_layout_only), made
+  // while loading: half the memory. For serving.
   bool kernel_layout_only = false;
   bool exact_activations = false;  // kernels must not round activations; for evaluation
   bool force_tied_head = false;    // use the embedding as the head whatever the config says
@@ -48,6 +48,8 @@ class WeightSource {
   at::Tensor matrix(std::string_view name, int64_t rows, int64_t cols);
   // `prefix`.weight (plain) or what the checkpoint's format says; `prefix`.bias when present.
   Linear linear(std::string_view prefix, int64_t out, int64_t in, Bias bias = Bias::kOptional);
+  // Where the options ask for it, keeps a layer in its kernel's layout alone and lets the mapped tensors go.
+  void settle(Linear& layer, const std::vector<std::string>& tensors) const;
   // True when the format stores this layer quantized.
   bool is_quantized(std::string_view prefix) const;
   // Marks tensors as accounted for without loading them (a tied head's second copy).

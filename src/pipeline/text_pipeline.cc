@@ -93,7 +93,8 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
   check_dtypes(options);
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
-                       .device = device};
+                       .device = device,
+                       .kernel_layout_only = true};
   load.exact_activations = options.dtype == "float32";
   nn::WeightSource source(*checkpoint, load);
   std::shared_ptr<const models::CausalLm> model = models::load_causal_lm(source);
@@ -103,8 +104,11 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
   ModelCard card = make_card(options, *checkpoint, source, *tokenizer, chat_template.get());
   llm::EngineOptions limits = engine_limits(options, model->info(), device, free_memory(device));
   card.max_model_len = limits.scheduler.max_model_len;
-  llm::EngineModel engine_model{model, tokenizer,
-                                end_tokens(*checkpoint, *tokenizer, model->info().vocab_size), device};
+  llm::EngineModel engine_model{.model = model,
+                                .tokenizer = tokenizer,
+                                .end_tokens = end_tokens(*checkpoint, *tokenizer, model->info().vocab_size),
+                                .device = device,
+                                .aten_threads = device.is_cpu() && load.compute_dtype == at::kFloat ? 1 : 0};
   return std::make_unique<TextPipeline>(std::move(card), std::move(tokenizer), std::move(chat_template),
                                         std::move(engine_model), limits);
 }

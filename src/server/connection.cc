@@ -226,6 +226,7 @@ void Connection::append_head(int status, const std::string& content_type, const 
                              const std::string& framing) {
   if (shared_.draining) keep_alive_ = false;
   status_ = status;
+  if (shared_.on_answer) shared_.on_answer(status);
   pending_ += cat("HTTP/1.1 ", status, " ", reason_phrase(status), "\r\n");
   if (!content_type.empty()) pending_ += cat("Content-Type: ", content_type, "\r\n");
   for (const auto& [name, value] : headers)
@@ -327,7 +328,6 @@ void Connection::on_written(error_code error, size_t bytes) {
 }
 
 void Connection::finish_request() {
-  if (shared_.on_answer) shared_.on_answer(status_);
   if (shared_.access_log) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     log_info(client_, " ", method_, " ", path_, " ", status_, " ", body_written_, " B ",

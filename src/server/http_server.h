@@ -30,7 +30,7 @@ struct HttpOptions {
   int io_threads = 2;
   HttpLimits limits;
   bool access_log = true;  // one line per answer: client, method, path, status, bytes, time
-  std::function<void(int status)> on_answer;  // called when an answer is complete; thread safe, may be null
+  std::function<void(int status)> on_answer;  // called as an answer begins; thread safe, may be null
 };
 
 // Thread safe except for construction and destruction. The handler is called from construction of the threads

@@ -370,8 +370,7 @@ TEST(Engine, StepsThatKeepFailingShowInItsHealth) {
                 }),
                 small_options());
   for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(ask(engine, collector, make_request(cat("r", i), {5})).finish,
-              FinishReason::kError);
+    EXPECT_EQ(ask(engine, collector, make_request(cat("r", i), {5})).finish, FinishReason::kError);
   EXPECT_FALSE(engine.healthy());
   broken = false;
   EXPECT_EQ(ask(engine, collector, make_request("good", {5})).finish, FinishReason::kLength);
@@ -472,8 +471,7 @@ TEST(Engine, QueueLimitAndEqualIds) {
 TEST(Engine, DrainLetsLiveRequestsEnd) {
   Collector collector;
   Engine engine(fake(), small_options());
-  for (int i = 0; i < 20; ++i)
-    engine.submit(make_request(cat("r", i), {5, 6}, 30), collector.sink());
+  for (int i = 0; i < 20; ++i) engine.submit(make_request(cat("r", i), {5, 6}, 30), collector.sink());
   engine.drain(60);
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(collector.has_ended(cat("r", i)));
   EXPECT_EQ(engine.stats().finished_abort, 0);
@@ -503,8 +501,7 @@ TEST(Engine, DestructionEndsEveryRequest) {
   {
     Engine engine(fake([](auto) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }),
                   small_options());
-    for (int i = 0; i < 30; ++i)
-      engine.submit(make_request(cat("r", i), {5}, 400), collector.sink());
+    for (int i = 0; i < 30; ++i) engine.submit(make_request(cat("r", i), {5}, 400), collector.sink());
   }
   for (int i = 0; i < 30; ++i) EXPECT_TRUE(collector.has_ended(cat("r", i)));
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <set>
 
 namespace quaver::llm {
 namespace {
@@ -99,6 +100,13 @@ TEST(Sampler, RepetitionCountsPromptAndOutputTheOthersOutputOnly) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(presence.pick(logits).token, 0);
 }
 
+TEST(Sampler, PresenceDoesNotCountThePrompt) {
+  SamplingParams params = greedy();
+  params.repetition_penalty = 1.01f;
+  params.presence_penalty = 2;
+  EXPECT_EQ(pick_once(params, {4, 3, 1}, {0}), 0);
+}
+
 TEST(Sampler, ExtremePenaltiesStayFinite) {
   SamplingParams params = greedy();
   params.repetition_penalty = std::numeric_limits<float>::denorm_min();
@@ -154,6 +162,10 @@ TEST(Sampler, TheSameSeedDrawsTheSame) {
   };
   EXPECT_EQ(draw(5), draw(5));
   EXPECT_NE(draw(5), draw(6));
+  Sampler flat({&params, {}, {}, 5});
+  std::set<int32_t> seen;
+  for (int i = 0; i < 50; ++i) seen.insert(flat.pick(std::vector<float>(100, 0.0f)).token);
+  EXPECT_GT(seen.size(), 20u);  // each position draws anew
 }
 
 TEST(Sampler, LogprobsAreThoseOfTheRawLogits) {

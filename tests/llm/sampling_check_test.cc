@@ -35,9 +35,9 @@ TEST(SamplingCheck, F087_NamesTheField) {
   const Case cases[] = {
       {"", [](auto&) {}},
       {"", [](auto& p) { p.temperature = 0; }},
-      {"", [](auto& p) { p.temperature = 2; }},
+      {"", [](auto& p) { p.temperature = 100; }},
       {"temperature", [](auto& p) { p.temperature = -1; }},
-      {"temperature", [](auto& p) { p.temperature = 2.5f; }},
+      {"temperature", [](auto& p) { p.temperature = 100.5f; }},
       {"temperature", [](auto& p) { p.temperature = kNan; }},
       {"top_p", [](auto& p) { p.top_p = 0; }},
       {"top_p", [](auto& p) { p.top_p = 1.5f; }},
@@ -50,6 +50,7 @@ TEST(SamplingCheck, F087_NamesTheField) {
       {"min_p", [](auto& p) { p.min_p = 1.1f; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = 0; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = kInf; }},
+      {"repetition_penalty", [](auto& p) { p.repetition_penalty = 100.5f; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = kNan; }},
       {"frequency_penalty", [](auto& p) { p.frequency_penalty = 2.1f; }},
       {"presence_penalty", [](auto& p) { p.presence_penalty = -2.1f; }},
@@ -64,7 +65,7 @@ TEST(SamplingCheck, F087_NamesTheField) {
        [](auto& p) {
          p.stop = {"a", ""};
        }},
-      {"stop", [](auto& p) { p.stop.assign(65, "a"); }},
+      {"stop", [](auto& p) { p.stop.assign(129, "a"); }},
       {"stop", [](auto& p) { p.stop = {std::string(5000, 'a')}; }},
       {"",
        [](auto& p) {
@@ -110,8 +111,8 @@ TEST(SamplingCheck, F087_NamesTheField) {
 }
 
 TEST(SamplingCheck, SaysWhatWasExpectedAndGot) {
-  EXPECT_EQ(field_and_message({"", [](auto& p) { p.temperature = 3; }}).second,
-            "temperature must be between 0 and 2, got 3");
+  EXPECT_EQ(field_and_message({"", [](auto& p) { p.temperature = 300; }}).second,
+            "temperature must be between 0 and 100, got 300");
   EXPECT_EQ(field_and_message({"",
                                [](auto& p) {
                                  p.logit_bias = {{512, 1.0f}};

@@ -140,6 +140,18 @@ TEST(Scheduler, PreemptsTheNewestAndPutsItBackInItsPlace) {
   EXPECT_EQ(order.front(), 1u);
 }
 
+TEST(Scheduler, NewcomersLeaveRoomToGrow) {
+  World world(options(8, 64), {.num_blocks = 6, .block_size = 4});
+  world.add(8, 9);
+  world.finish_step(world.scheduler.schedule());
+  world.finish_step(world.scheduler.schedule());  // a third block
+  world.add(12, 1);                               // would take the other three
+  EXPECT_EQ(world.scheduler.schedule().items.size(), 1u);
+  World empty(options(8, 64), {.num_blocks = 6, .block_size = 4});
+  empty.add(24, 1);  // nobody to leave room for
+  EXPECT_EQ(empty.scheduler.schedule().items.size(), 1u);
+}
+
 TEST(Scheduler, WholePromptsWhenChunkingIsOff) {
   World world(options(8, 32, 32, false), {.num_blocks = 32, .block_size = 4});
   world.add(20, 3);
@@ -151,9 +163,10 @@ TEST(Scheduler, WholePromptsWhenChunkingIsOff) {
 TEST(Scheduler, WholePromptOfFullBudgetIsNotHeldUpByDecodes) {
   World world(options(8, 32, 32, false), {.num_blocks = 32, .block_size = 4});
   world.add(4, 20);
+  world.add(4, 20);
   world.finish_step(world.scheduler.schedule());
   world.add(31, 1);
-  EXPECT_EQ(shares(world.scheduler.schedule()), (Shares{{1, 1}, {2, 31}}));
+  EXPECT_EQ(shares(world.scheduler.schedule()), (Shares{{1, 1}, {2, 1}, {3, 31}}));
 }
 
 TEST(Scheduler, SharedPrefixIsComputedOnce) {
@@ -218,6 +231,11 @@ TEST(Scheduler, ShrinksAfterOutOfMemoryAndGrowsBack) {
   for (Batch step = smaller; !step.items.empty() && steps < 1000; step = world.scheduler.schedule(), ++steps)
     finished += world.finish_step(step).size();
   EXPECT_EQ(finished, 8u);
+  world.add(100, 1);
+  Batch full = world.scheduler.schedule();
+  EXPECT_EQ(full.total_tokens, 64);
+  world.finish_step(full);
+  world.finish_step(world.scheduler.schedule());
   world.add(1, 1);
   Batch single = world.scheduler.schedule();
   EXPECT_FALSE(world.scheduler.shrink(single));

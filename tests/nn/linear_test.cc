@@ -122,14 +122,17 @@ TEST(Linear, SetDenseWeightTakesOverWithGradients) {
 }
 
 TEST(Linear, KernelLayoutOnly) {
-  Linear layer = quantized(random_quant_weight(kOut, kIn, {}, 9), std::nullopt);
-  at::Tensor x = randn({2, kIn}, 1), before = layer.forward(x);
-  layer.keep_kernel_layout_only();
-  EXPECT_TRUE(layer.forward(x).equal(before));
-  EXPECT_EQ(layer.quant_weight(), nullptr);
-  EXPECT_EQ(layer.out_features(), kOut);
-  EXPECT_GT(layer.size_bytes(), 0u);
-  EXPECT_EQ(thrown_by([&] { layer.dense_weight(); }).kind(), ErrorKind::kInternal);
+  for (bool is_plain : {false, true}) {
+    Linear layer = is_plain ? Linear::plain(randn({kOut, kIn}, 2), std::nullopt)
+                            : quantized(random_quant_weight(kOut, kIn, {}, 9), std::nullopt);
+    at::Tensor x = randn({2, kIn}, 1), before = layer.forward(x);
+    layer.keep_kernel_layout_only();
+    EXPECT_TRUE(layer.forward(x).equal(before));
+    EXPECT_EQ(layer.quant_weight(), nullptr);
+    EXPECT_EQ(layer.out_features(), kOut);
+    EXPECT_GT(layer.size_bytes(), 0u);
+    EXPECT_EQ(thrown_by([&] { layer.dense_weight(); }).kind(), ErrorKind::kInternal);
+  }
 }
 
 TEST(Linear, PlainWeightIsNotCopied) {

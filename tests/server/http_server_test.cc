@@ -14,16 +14,14 @@
 namespace quaver::server::testing {
 namespace {
 
-HttpOptions small_limits() {
+HttpOptions small_limits(double timeout_s = 30) {
   set_log_level(LogLevel::kOff);
   HttpOptions options;
   options.port = 0;
   options.limits.header_bytes = 4096;
   options.limits.body_bytes = 10000;
-  options.limits.header_s = 0.3;
-  options.limits.body_s = 0.3;
-  options.limits.idle_s = 0.5;
-  options.limits.write_s = 0.5;
+  options.limits.header_s = options.limits.body_s = timeout_s;
+  options.limits.idle_s = options.limits.write_s = timeout_s;
   return options;
 }
 
@@ -147,7 +145,7 @@ TEST(HttpServer, SaysContinueWhenAsked) {
 }
 
 TEST(HttpServer, RefusesMalformedRequests) {
-  EchoServer s;
+  EchoServer s(small_limits(1));
   for (const char* bytes : {
            "hello\r\n\r\n",
            "GET\r\n\r\n",
@@ -217,7 +215,6 @@ TEST(HttpServer, LimitsHeaders) {
 TEST(HttpServer, LimitsTheMemoryOfAllBodies) {
   HttpOptions options = small_limits();
   options.limits.total_body_bytes = 15000;
-  options.limits.body_s = 20;
   EchoServer s(std::move(options));
   HttpClient first(s.port()), second(s.port());
   first.send("POST /1 HTTP/1.1\r\nContent-Length: 9000\r\n\r\nx");
@@ -232,7 +229,7 @@ TEST(HttpServer, LimitsTheMemoryOfAllBodies) {
 }
 
 TEST(HttpServer, EndsSlowRequests) {
-  EchoServer s;
+  EchoServer s(small_limits(0.3));
   HttpClient head(s.port()), body(s.port()), idle(s.port());
   head.send("GET / HTTP/1.1\r\nX: ");
   body.send("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\nabc");
@@ -249,7 +246,6 @@ TEST(HttpServer, EndsSlowRequests) {
 TEST(HttpServer, LimitsConnections) {
   HttpOptions options = small_limits();
   options.limits.connections = 3;
-  options.limits.idle_s = 20;
   EchoServer s(std::move(options));
   HttpClient a(s.port()), b(s.port()), c(s.port());
   for (HttpClient* client : {&a, &b, &c}) EXPECT_EQ(client->request("GET", "/").status, 200);
@@ -328,7 +324,7 @@ TEST(HttpServer, CutsOffClientsThatDoNotRead) {
 }
 
 TEST(HttpServer, CutsOffClientsThatStall) {
-  EchoServer s;
+  EchoServer s(small_limits(0.5));
   HttpClient client(s.port(), 4096);
   client.send(HttpClient::format("GET", "/watch"));
   while (s.requests == 0) std::this_thread::yield();

@@ -21,26 +21,32 @@ bool same_bytes(const Checkpoint& checkpoint, const std::string& a, const std::s
          std::ranges::equal(first.data.bytes(), second.data.bytes());
 }
 
+nn::Linear tied_head(nn::WeightSource& source, const at::Tensor& embedding, const std::string& table) {
+  nn::Linear head = nn::Linear::plain(embedding, std::nullopt);
+  source.settle(head, {table});
+  return head;
+}
+
 // The files decide where they hold a head; a second copy of the embedding is not kept.
 nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::Tensor& embedding) {
   std::string stored = cat(config.head, ".weight"), table = cat(config.prefix, ".embed_tokens.weight");
-  int64_t vocab = config.info.vocab_size, hidden = config.info.hidden_size;
+  const std::string file = source.checkpoint().path().string();
   bool tied = config.info.tied_embeddings || source.options().force_tied_head;
   if (tied && source.has(stored) && same_bytes(source.checkpoint(), stored, table)) {
     source.ignore(stored);
-    return nn::Linear::plain(embedding, std::nullopt);
+    return tied_head(source, embedding, table);
   }
   if (source.has(stored) || source.is_quantized(config.head)) {
     if (tied)
-      log_warning(source.checkpoint().path().string(), ": tie_word_embeddings is true, but ", config.head,
+      log_warning(file, ": tie_word_embeddings is true, but ", config.head,
                   " differs from the embedding and is used");
     config.info.tied_embeddings = false;
-    return source.linear(config.head, vocab, hidden);
+    return source.linear(config.head, config.info.vocab_size, config.info.hidden_size);
   }
-  require(tied, ErrorKind::kBadFile, source.checkpoint().path().string(), ": tensor '", stored,
+  require(tied, ErrorKind::kBadFile, file, ": tensor '", stored,
           "' is missing, and tie_word_embeddings is off, so that the embedding can't take its place");
   config.info.tied_embeddings = true;
-  return nn::Linear::plain(embedding, std::nullopt);
+  return tied_head(source, embedding, table);
 }
 
 // Buffers that older writers saved and that follow from the config.

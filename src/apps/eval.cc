@@ -1,0 +1,92 @@
+// quaver eval: perplexity of a model on a text, and its distance from a reference model.
+#include <cstdio>
+
+#include "apps/commands.h"
+#include "apps/model_argument.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "eval/text_eval.h"
+#include "models/tokenizer_files.h"
+
+namespace quaver::apps {
+namespace {
+
+constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+struct Flags {
+  std::string model, reference, text, output_json;
+  int64_t seqlen = 512, tokens = 50000;
+  bool print_json = false;
+};
+
+std::vector<int32_t> tokens_of(const Flags& flags, const std::string& model) {
+  std::string text = read_text_file(flags.text, kMaxTextBytes);
+  std::vector<int32_t> ids = models::open_tokenizer(model)->encode(text, false, false);
+  if (static_cast<int64_t>(ids.size()) > flags.tokens) ids.resize(static_cast<size_t>(flags.tokens));
+  return ids;
+}
+
+// Both models run with exact float32 arithmetic on dequantized weights, so that differences come from the
+// weights.
+struct Loaded {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<nn::WeightSource> source;
+  std::unique_ptr<models::CausalLm> model;
+};
+
+Loaded load(const std::string& path) {
+  Loaded loaded;
+  loaded.checkpoint = models::open_model(path);
+  loaded.source =
+      std::make_unique<nn::WeightSource>(*loaded.checkpoint, nn::LoadOptions{.keep_quantized = false});
+  loaded.model = models::load_causal_lm(*loaded.source);
+  return loaded;
+}
+
+void print_table(const eval::TextEvaluation& e) {
+  std::printf("tokens               %ld in chunks of %ld\n", e.num_tokens, e.chunk_length);
+  std::printf("perplexity           %.4f +- %.4f\n", e.perplexity, e.perplexity_standard_error);
+  if (!e.kl) return;
+  std::printf("reference perplexity %.4f\n", *e.reference_perplexity);
+  std::printf("mean KL              %.5f +- %.5f nats per token\n", e.kl->mean, e.kl->standard_error);
+  std::printf("99%% of tokens below  %.5f nats\n", *e.kl_p99);
+  std::printf("top-1 agreement      %.4f +- %.4f\n", e.top1_agreement->mean,
+              e.top1_agreement->standard_error);
+}
+
+int run(const Flags& flags) {
+  std::string path = resolve_model(flags.model);
+  std::vector<int32_t> tokens = tokens_of(flags, path);
+  Loaded model = load(path);
+  Loaded reference;
+  if (!flags.reference.empty()) reference = load(resolve_model(flags.reference));
+  std::unique_ptr<ProgressSink> progress = make_terminal_progress("evaluating");
+  eval::TextEvaluation result =
+      eval::evaluate_text(*model.model, reference.model.get(), tokens, flags.seqlen, *progress);
+  progress->finish("done");
+  json document = eval::to_json(result);
+  document["model"] = flags.model;
+  if (!flags.reference.empty()) document["reference"] = flags.reference;
+  if (!flags.output_json.empty()) write_file_atomically(flags.output_json, document.dump(1) + "\n");
+  if (flags.print_json)
+    std::printf("%s\n", document.dump(1).c_str());
+  else
+    print_table(result);
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_eval(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  add_model(app, flags->model);
+  add_flag(app, "text", flags->text, "text file to predict")->required();
+  add_flag(app, "reference", flags->reference, "model to compare with, usually the one before quantization");
+  add_flag(app, "seqlen", flags->seqlen, "tokens per chunk");
+  add_flag(app, "tokens", flags->tokens, "tokens to use at most");
+  add_flag(app, "output_json", flags->output_json, "also write the figures to this file");
+  app.add_flag("--json", flags->print_json, "print JSON");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace quaver::apps

@@ -1,0 +1,171 @@
+// quaver quantize: the flags, spellings and defaults of the auto-round tool.
+#include <cstdio>
+
+#include "apps/commands.h"
+#include "apps/device.h"
+#include "apps/model_argument.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "quantize/job.h"
+
+namespace quaver::apps {
+namespace {
+
+using namespace quantize;
+
+constexpr size_t kMaxConfigBytes = size_t{16} << 20;
+
+struct Flags {
+  std::string model, scheme = "W4A16", layer_config, ignore_layers, device = "auto";
+  std::optional<int> bits;
+  std::optional<int64_t> group_size;
+  bool asym = false, disable_opt_rtn = false, disable_minmax = false, not_use_best = false, quiet = false;
+  JobOptions job;
+};
+
+// "{name: {bits: 8}}" as JSON text, or a file that holds it.
+std::vector<std::pair<std::string, json>> parse_layer_config(const std::string& text) {
+  if (text.empty()) return {};
+  bool is_file = text.find('{') == std::string::npos;
+  std::string document = is_file ? read_text_file(text, kMaxConfigBytes) : text;
+  parse_json(document, is_file ? text : "--layer_config");  // the strict check; the order is kept below
+  auto value = nlohmann::ordered_json::parse(document);
+  require(value.is_object(), ErrorKind::kInvalidInput, "--layer_config must be a JSON object, got ",
+          document.substr(0, 60));
+  std::vector<std::pair<std::string, json>> rules;
+  for (const auto& [key, rule] : value.items()) rules.emplace_back(key, json(rule));
+  return rules;
+}
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = std::min(text.find(',', at), text.size());
+    std::string part = text.substr(at, end - at);
+    part.erase(0, part.find_first_not_of(' '));
+    part.erase(part.find_last_not_of(' ') + 1);
+    if (!part.empty()) parts.push_back(part);
+    at = end + 1;
+  }
+  return parts;
+}
+
+JobOptions job_of(const Flags& flags) {
+  JobOptions job = flags.job;
+  job.model = resolve_model(flags.model);
+  job.rules.base = scheme_from_name(flags.scheme);
+  if (flags.bits) job.rules.base.bits = *flags.bits;
+  if (flags.group_size) job.rules.base.group_size = *flags.group_size;
+  if (flags.asym) job.rules.base.sym = false;
+  job.rules.layer_config = parse_layer_config(flags.layer_config);
+  job.rules.ignore_layers = split_at_commas(flags.ignore_layers);
+  require(job.tune.iters >= 0, ErrorKind::kInvalidInput, "--iters must not be negative, got ",
+          job.tune.iters);
+  require(job.tune.batch_size >= 1, ErrorKind::kInvalidInput, "--batch_size must be at least 1, got ",
+          job.tune.batch_size);
+  require(job.tune.gradient_accumulate_steps >= 1, ErrorKind::kInvalidInput,
+          "--gradient_accumulate_steps must be at least 1, got ", job.tune.gradient_accumulate_steps);
+  job.method = job.tune.iters > 0      ? Method::kAutoRound
+               : flags.disable_opt_rtn ? Method::kRtn
+                                       : Method::kOptRtn;
+  job.tune.tune_minmax = !flags.disable_minmax;
+  job.tune.use_best = !flags.not_use_best;
+  job.tune.seed = job.calibration.seed;
+  job.device = parse_device(flags.device);
+  return job;
+}
+
+void print_plan(const std::vector<LayerDecision>& decisions) {
+  size_t quantized = 0;
+  std::printf("layers:\n");
+  for (const LayerDecision& decision : decisions) {
+    quantized += decision.scheme.bits != 16;
+    if (!decision.reason.empty())
+      std::printf("  %-56s %-18s %s\n", decision.name.c_str(), to_string(decision.scheme).c_str(),
+                  decision.reason.c_str());
+  }
+  std::printf("  %zu of %zu linear layers are quantized; embeddings, norms and the head stay as they are\n",
+              quantized, decisions.size());
+  std::fflush(stdout);
+}
+
+int run(const Flags& flags) {
+  JobOptions job = job_of(flags);
+  std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
+  JobListener listener{.on_plan = print_plan,
+                       .on_calibration =
+                           [](const CalibrationSet& set) {
+                             std::printf("calibration: %s, %ld of %ld rows of %ld tokens\n",
+                                         set.source.c_str(), set.num_rows, set.wanted_rows, set.seqlen);
+                             std::fflush(stdout);
+                           },
+                       .on_block = {},
+                       .progress = flags.quiet ? &null_progress() : bar.get()};
+  RunReport report = run_job(job, listener);
+  std::printf("%s: %s, %s, %.1f MB -> %.1f MB in %.0f s, peak memory %.0f MiB\n", job.output_dir.c_str(),
+              report.scheme.c_str(), report.format.c_str(), static_cast<double>(report.source_bytes) / 1e6,
+              static_cast<double>(report.bytes) / 1e6, report.seconds,
+              static_cast<double>(report.peak_memory_bytes) / (1024.0 * 1024.0));
+  std::printf("report: %s/report.html\nserve it: quaver serve %s\n", job.output_dir.c_str(),
+              job.output_dir.c_str());
+  return 0;
+}
+
+void add_scheme_flags(CLI::App& app, Flags& flags) {
+  add_flag(app, "scheme", flags.scheme, "W2A16, W2A16G64, W2A16G32, W3A16, W4A16 or W8A16");
+  app.add_option("--bits", flags.bits, "bits per weight instead of the scheme's: 2, 3, 4 or 8");
+  app.add_option("--group_size,--group-size", flags.group_size,
+                 "weights that share a scale instead of the scheme's; -1 = a whole row");
+  add_switch(app, "asym", flags.asym, "asymmetric: a zero point for each group");
+  add_flag(app, "format", flags.job.format, "auto_round, auto_gptq or auto_awq");
+  add_flag(
+      app, "layer_config", flags.layer_config,
+      "JSON or a file: layer name, part of one or regular expression -> {\"bits\", \"group_size\", \"sym\"}");
+  app.add_option("--ignore_layers,--ignore-layers,--fp_layers,--fp-layers", flags.ignore_layers,
+                 "layers to keep at 16 bits, separated by commas");
+}
+
+void add_tuning_flags(CLI::App& app, Flags& flags) {
+  add_flag(app, "iters", flags.job.tune.iters, "tuning steps per block; 0 rounds without tuning");
+  add_flag(app, "lr", flags.job.tune.lr, "learning rate; 0 = 1 / iters");
+  add_flag(app, "minmax_lr", flags.job.tune.minmax_lr, "learning rate of the ranges; 0 = lr");
+  app.add_option("--batch_size,--batch-size,--bs", flags.job.tune.batch_size, "rows per step")
+      ->capture_default_str();
+  add_flag(app, "gradient_accumulate_steps", flags.job.tune.gradient_accumulate_steps, "batches per step");
+  add_switch(app, "disable_minmax_tuning", flags.disable_minmax, "tune rounding only, not the ranges");
+  add_switch(app, "disable_opt_rtn", flags.disable_opt_rtn,
+             "with --iters 0: plain rounding, without the scale search");
+  add_switch(app, "not_use_best_mse", flags.not_use_best,
+             "keep the last step's parameters, not the best ones");
+}
+
+void add_calibration_flags(CLI::App& app, Flags& flags) {
+  add_flag(app, "dataset", flags.job.calibration.dataset,
+           "text to tune on: .txt, .json, .jsonl or a folder of them; default: the built-in text");
+  add_flag(app, "nsamples", flags.job.calibration.nsamples, "rows of text");
+  add_flag(app, "seqlen", flags.job.calibration.seqlen, "tokens per row");
+  add_flag(app, "seed", flags.job.calibration.seed, "of every random choice");
+  add_switch(app, "allow_small_dataset", flags.job.calibration.allow_small,
+             "go on with less than an eighth of the rows asked for");
+}
+
+}  // namespace
+
+std::function<int()> add_quantize(CLI::App& app) {
+  auto flags = std::make_shared<Flags>();
+  flags->job.output_dir = "./tmp_autoround";
+  add_model(app, flags->model);
+  app.add_option("--output_dir,--output-dir", flags->job.output_dir, "folder to write")
+      ->capture_default_str();
+  add_scheme_flags(app, *flags);
+  add_tuning_flags(app, *flags);
+  add_calibration_flags(app, *flags);
+  app.add_option("--device,--device_map,--device-map", flags->device, "auto, cpu or cuda")
+      ->capture_default_str();
+  add_switch(app, "resume", flags->job.resume, "continue an interrupted run at its last finished block");
+  add_switch(app, "overwrite", flags->job.overwrite, "replace an existing output folder");
+  add_switch(app, "quiet", flags->quiet, "no progress bar");
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace quaver::apps

@@ -1,0 +1,228 @@
+#include "quantize/autoround.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/index_select.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+#include "base/error.h"
+#include "quantize/tunable_weight.h"
+
+namespace quaver::quantize {
+namespace {
+
+constexpr float kLossScale = 1000.0f;  // keeps bf16 gradients away from zero; signs don't care
+constexpr int64_t kEvaluations = 20;   // how often the held-out loss is measured over a run
+
+struct Split {
+  std::vector<int64_t> train, held_out;
+};
+
+Split split_rows(int64_t num_rows, std::mt19937_64& random) {
+  std::vector<int64_t> rows(static_cast<size_t>(num_rows));
+  std::iota(rows.begin(), rows.end(), 0);
+  for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random() % i]);
+  int64_t held = num_rows < 2 ? 0 : std::max<int64_t>(1, num_rows / 8);
+  Split split{.train = {rows.begin() + held, rows.end()}, .held_out = {rows.begin(), rows.begin() + held}};
+  if (split.held_out.empty()) split.held_out = split.train;
+  return split;
+}
+
+// Hands out minibatches of row numbers; an incomplete tail is dropped and the rows are shuffled anew.
+class Minibatches {
+ public:
+  Minibatches(std::vector<int64_t> rows, int64_t batch_size, std::mt19937_64& random)
+      : rows_(std::move(rows)),
+        batch_size_(std::min<size_t>(static_cast<size_t>(batch_size), rows_.size())),
+        random_(random),
+        next_(rows_.size()) {}
+
+  std::span<const int64_t> next() {
+    if (next_ + batch_size_ > rows_.size()) {
+      for (size_t i = rows_.size(); i > 1; --i) std::swap(rows_[i - 1], rows_[random_() % i]);
+      next_ = 0;
+    }
+    next_ += batch_size_;
+    return std::span(rows_).subspan(next_ - batch_size_, batch_size_);
+  }
+
+ private:
+  std::vector<int64_t> rows_;
+  size_t batch_size_;
+  std::mt19937_64& random_;
+  size_t next_;
+};
+
+// A few rows as the block sees them: flattened, each row a sequence of its own.
+class BatchRunner {
+ public:
+  BatchRunner(const models::DecoderBlock& block, int64_t seqlen, at::Device device)
+      : block_(block),
+        seqlen_(seqlen),
+        one_row_(at::arange(seqlen, at::TensorOptions(at::kLong).device(device))) {}
+
+  at::Tensor forward(const at::Tensor& rows) const {  // [batch, seqlen, hidden] -> [batch * seqlen, hidden]
+    int64_t batch = rows.size(0);
+    nn::DenseAttention attention(std::vector<int64_t>(static_cast<size_t>(batch), seqlen_));
+    models::StepContext step{.positions = one_row_.repeat({batch}), .attention = &attention};
+    return block_.forward(rows.reshape({batch * seqlen_, rows.size(2)}), step);
+  }
+
+ private:
+  const models::DecoderBlock& block_;
+  int64_t seqlen_;
+  at::Tensor one_row_;  // [seqlen] positions
+};
+
+at::Tensor select_rows(const Activations& from, std::span<const int64_t> rows) {
+  at::Tensor index = at::tensor(at::ArrayRef<int64_t>(rows.data(), rows.size())).to(from.rows.device());
+  return at::index_select(from.rows, 0, index);
+}
+
+// output - target in fp32 with the last position of each row set to zero: [batch, seqlen, hidden].
+at::Tensor masked_difference(const at::Tensor& output, const at::Tensor& target) {
+  at::Tensor difference = output.detach().to(at::kFloat).view_as(target) - target.to(at::kFloat);
+  difference.select(1, target.size(1) - 1).zero_();
+  return difference;
+}
+
+double count_of(const at::Tensor& target) {
+  return static_cast<double>(target.size(0) * (target.size(1) - 1) * target.size(2));
+}
+
+class BlockTuner {
+ public:
+  BlockTuner(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
+             const Activations& target, const TuneOptions& options, int64_t block_index)
+      : layers_(layers),
+        input_(input),
+        target_(target),
+        options_(options),
+        runner_(block, input.seqlen(), input.rows.device()),
+        random_(options.seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(block_index)),
+        split_(split_rows(input.num_rows(), random_)) {
+    for (TunedLayer& layer : layers) weights_.emplace_back(layer.layer.linear->dense_weight(), layer.scheme);
+  }
+
+  BlockLoss tune(const StepListener& listener) {
+    Minibatches batches(split_.train, options_.batch_size, random_);
+    BlockLoss loss;
+    install_fake_weights();
+    loss.before = loss.after = held_out_loss();
+    keep_current();
+    int64_t every = std::max<int64_t>(1, options_.iters / kEvaluations);
+    for (int64_t step = 1; step <= options_.iters; ++step) {
+      double batch_loss = update(batches, step - 1);
+      install_fake_weights();
+      if (step % every == 0 || step == options_.iters) consider(step, loss);
+      if (listener) listener(step, batch_loss);
+    }
+    return loss;
+  }
+
+  void finish() {
+    for (size_t i = 0; i < layers_.size(); ++i) layers_[i].saw_tokens = options_.iters == 0 || updated_.at(i);
+  }
+
+ private:
+  void install_fake_weights() {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      layers_[i].layer.linear->set_dense_weight(weights_[i].fake_quantize());
+  }
+
+  double update(Minibatches& batches, int64_t step) {
+    double loss = 0;
+    for (int64_t i = 0; i < options_.gradient_accumulate_steps; ++i) loss += backward(batches.next());
+    float decay = 1.0f - static_cast<float>(step) / static_cast<float>(options_.iters);
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      float lr = options_.lr > 0 ? options_.lr : default_lr(layers_[i].scheme.bits);
+      float minmax_lr = options_.minmax_lr > 0 ? options_.minmax_lr : lr;
+      bool moved = weights_[i].step(lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
+      updated_[i] = updated_[i] || moved;
+    }
+    return loss / static_cast<double>(options_.gradient_accumulate_steps);
+  }
+
+  float default_lr(int bits) const {
+    float lr = 1.0f / static_cast<float>(options_.iters);
+    return options_.iters >= 1000 && bits <= 3 ? 2 * lr : lr;
+  }
+
+  double backward(std::span<const int64_t> rows) {
+    at::Tensor target = select_rows(target_, rows);
+    at::Tensor output = runner_.forward(select_rows(input_, rows));
+    at::Tensor difference = masked_difference(output, target);
+    double count = count_of(target) * static_cast<double>(options_.gradient_accumulate_steps);
+    output.backward((difference * (2 * kLossScale / count)).to(output.scalar_type()).view_as(output));
+    double loss = difference.square().sum().item<double>() / count_of(target);
+    require(std::isfinite(loss), ErrorKind::kNonFinite, "the loss of ", layers_.front().layer.name,
+            "'s block is not finite");
+    return loss;
+  }
+
+  double held_out_loss() {
+    at::NoGradGuard no_grad;
+    double sum = 0, count = 0;
+    auto batch_size = static_cast<size_t>(options_.batch_size);
+    for (size_t at = 0; at < split_.held_out.size(); at += batch_size) {
+      auto rows = std::span(split_.held_out).subspan(at, std::min(batch_size, split_.held_out.size() - at));
+      at::Tensor target = select_rows(target_, rows);
+      at::Tensor difference = masked_difference(runner_.forward(select_rows(input_, rows)), target);
+      sum += difference.square().sum().item<double>();
+      count += count_of(target);
+    }
+    return sum / count;
+  }
+
+  void consider(int64_t step, BlockLoss& loss) {
+    double now = held_out_loss();
+    if (options_.use_best && !(now < loss.after)) return;
+    loss.after = now;
+    loss.best_step = step;
+    keep_current();
+  }
+
+  void keep_current() {
+    for (size_t i = 0; i < layers_.size(); ++i)
+      layers_[i].result = std::make_shared<const QuantWeight>(weights_[i].quantized());
+  }
+
+  std::vector<TunedLayer>& layers_;
+  const Activations& input_;
+  const Activations& target_;
+  const TuneOptions& options_;
+  BatchRunner runner_;
+  std::mt19937_64 random_;
+  Split split_;
+  std::vector<TunableWeight> weights_;
+  std::vector<bool> updated_ = std::vector<bool>(layers_.size(), false);
+};
+
+}  // namespace
+
+BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
+                     const Activations& target, const TuneOptions& options, int64_t block_index,
+                     const StepListener& listener) {
+  BlockTuner tuner(block, layers, input, target, options, block_index);
+  BlockLoss loss = tuner.tune(listener);
+  tuner.finish();
+  return loss;
+}
+
+void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out,
+               int64_t batch_size) {
+  at::NoGradGuard no_grad;
+  BatchRunner runner(block, in.seqlen(), in.rows.device());
+  for (int64_t at = 0; at < in.num_rows(); at += batch_size) {
+    int64_t rows = std::min(batch_size, in.num_rows() - at);
+    at::Tensor result = runner.forward(in.rows.narrow(0, at, rows));
+    out.rows.narrow(0, at, rows).copy_(result.view({rows, in.seqlen(), -1}));
+  }
+}
+
+}  // namespace quaver::quantize

@@ -1,0 +1,135 @@
+#include "quantize/convert.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/staged_tensors.h"
+#include "models/llm/causal_lm.h"
+#include "nn/tensor_bridge.h"
+#include "nn/weight_source.h"
+#include "quantize/export.h"
+#include "quantize/output_folder.h"
+
+namespace quaver::quantize {
+namespace {
+
+struct Target {
+  at::ScalarType type;
+  const char* config_name;  // of config.json's "dtype"
+};
+
+Target target_of(const std::string& name) {
+  static const std::map<std::string, Target> kTargets = {{"bf16", {at::kBFloat16, "bfloat16"}},
+                                                         {"fp32", {at::kFloat, "float32"}}};
+  auto found = kTargets.find(name);
+  require(found != kTargets.end(), ErrorKind::kInvalidInput, "--to must be bf16 or fp32, got '", name, "'");
+  return found->second;
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32;
+}
+
+class Converter {
+ public:
+  Converter(const ConvertOptions& options, ProgressSink& progress)
+      : options_(options),
+        progress_(progress),
+        target_(target_of(options.to)),
+        source_(models::open_model(options.model)),
+        load_{.compute_dtype = at::kFloat, .device = at::kCPU, .keep_quantized = true},
+        shell_source_(*source_, load_),
+        shell_(models::make_causal_lm_shell(shell_source_)),
+        folder_(options.output_dir, {{"model", options.model}, {"to", options.to}}, false, options.overwrite),
+        staged_(folder_.staging()) {}
+
+  int64_t run() {
+    int64_t blocks = shell_->info().num_layers;
+    for (int64_t block = 0; block < blocks; ++block) {
+      stage_block(block);
+      progress_.update(block + 1, blocks, "");
+    }
+    stage_rest();
+    ExportedModel result{.source = *source_,
+                         .source_path = options_.model,
+                         .staged = staged_,
+                         .is_replaced = [](const std::string&) { return true; },
+                         .config = plain_config(),
+                         .max_shard_bytes = options_.max_shard_bytes};
+    std::filesystem::create_directories(folder_.result());
+    int64_t bytes = export_model(result, folder_.result());
+    folder_.publish();
+    return bytes;
+  }
+
+ private:
+  TensorView cast(const TensorView& view) const {
+    if (!is_floating(view.dtype)) return view;
+    return nn::view_of(nn::tensor_over(view, options_.model).to(target_.type));
+  }
+
+  void stage_block(int64_t index) {
+    std::string prefix = cat(shell_->info().blocks_prefix, ".", index, ".");
+    nn::WeightSource source(*source_, load_);
+    std::unique_ptr<models::DecoderBlock> block = shell_->make_block(index, source);
+    std::vector<NamedTensor> tensors;
+    std::set<std::string> packed;  // prefixes of quantized layers: their tensors are replaced by one weight
+    for (auto& linear : block->linears()) {
+      if (linear.linear->quant_weight() == nullptr) continue;
+      at::Tensor dense = linear.linear->dense_weight().to(target_.type).contiguous();
+      tensors.push_back({prefix + linear.name + ".weight", nn::view_of(dense)});
+      packed.insert(prefix + linear.name);
+    }
+    for (const TensorInfo& info : source_->tensors()) {
+      if (!info.name.starts_with(prefix)) continue;
+      std::string layer = info.name.substr(0, info.name.rfind('.'));
+      if (!packed.contains(layer) || info.name.ends_with(".bias"))
+        tensors.push_back({info.name, cast(source_->read(info.name))});
+      source_->release(info.name);
+    }
+    staged_.write(cat("block-", index), tensors);
+  }
+
+  void stage_rest() {
+    std::string blocks = shell_->info().blocks_prefix + ".";
+    for (const TensorInfo& info : source_->tensors()) {
+      if (info.name.starts_with(blocks)) continue;
+      require(!info.name.ends_with(".qweight"), ErrorKind::kUnsupported, info.name,
+              ": quantized layers outside the blocks can't be converted");
+      staged_.write(cat("rest-", num_rest_++), {{info.name, cast(source_->read(info.name))}});
+      source_->release(info.name);
+    }
+  }
+
+  json plain_config() const {
+    json config = source_->config();
+    config.erase("quantization_config");
+    config.erase("torch_dtype");
+    config["dtype"] = target_.config_name;
+    return config;
+  }
+
+  const ConvertOptions& options_;
+  ProgressSink& progress_;
+  Target target_;
+  std::unique_ptr<Checkpoint> source_;
+  nn::LoadOptions load_;
+  nn::WeightSource shell_source_;
+  std::unique_ptr<models::CausalLm> shell_;
+  OutputFolder folder_;
+  StagedTensors staged_;
+  int64_t num_rest_ = 0;
+};
+
+}  // namespace
+
+int64_t convert_to_plain(const ConvertOptions& options, ProgressSink& progress) {
+  at::NoGradGuard no_grad;
+  return Converter(options, progress).run();
+}
+
+}  // namespace quaver::quantize

@@ -1,0 +1,405 @@
+#include "quantize/job.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include "base/cpu_features.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "checkpoint/staged_tensors.h"
+#include "formats/format.h"
+#include "models/llm/causal_lm.h"
+#include "models/tokenizer_files.h"
+#include "nn/weight_source.h"
+#include "quantize/export.h"
+#include "quantize/opt_rtn.h"
+#include "quantize/output_folder.h"
+#include "quantize/rtn.h"
+#include "quantize/staged_checkpoint.h"
+
+namespace quaver::quantize {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+int64_t peak_memory_bytes() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<int64_t>(usage.ru_maxrss) * 1024;
+}
+
+const char* method_name(Method method) {
+  constexpr std::array kNames = {"rtn", "opt-rtn", "autoround"};
+  return kNames[static_cast<size_t>(method)];
+}
+
+const Format& writable_format(const std::string& name) {
+  const Format* format = find_format(name);
+  require(format != nullptr && format->pack != nullptr, ErrorKind::kInvalidInput, "format '", name,
+          "' can't be written; ", writable_format_names());
+  return *format;
+}
+
+std::string part_name(int64_t block) {
+  std::string digits = std::to_string(block);
+  return cat("block-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits);
+}
+
+class Job {
+ public:
+  Job(const JobOptions& options, const JobListener& listener)
+      : options_(options),
+        listener_(listener),
+        format_(writable_format(options.format)),
+        source_(models::open_model(options.model)),
+        load_{
+            .compute_dtype = tuning_dtype(options.device), .device = options.device, .keep_quantized = false},
+        shell_source_(*source_, load_),
+        shell_(models::make_causal_lm_shell(shell_source_)) {
+    require(shell_source_.format() == nullptr, ErrorKind::kInvalidInput, options.model,
+            " is quantized already; quantize the original model");
+  }
+
+  RunReport run() {
+    auto start = Clock::now();
+    plan_layers();
+    recipe_ = make_recipe();
+    if (options_.method != Method::kRtn) calibrate();
+    refuse_source_as_target();
+    OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
+    staged_ = std::make_unique<StagedTensors>(folder.staging());
+    if (options_.method != Method::kRtn) embed_calibration();
+    for (int64_t block = 0; block < shell_->info().num_layers; ++block) process_block(block);
+    report_.bytes = write_result(folder.result());
+    report_.seconds = seconds_since(start);
+    report_.peak_memory_bytes = peak_memory_bytes();
+    write_reports(report_, folder.result());
+    folder.publish();
+    listener_.progress->finish(cat("wrote ", options_.output_dir.string()));
+    return report_;
+  }
+
+ private:
+  std::string block_prefix(int64_t block) const { return cat(shell_->info().blocks_prefix, ".", block, "."); }
+
+  std::unique_ptr<models::DecoderBlock> source_block(int64_t block) const {
+    nn::WeightSource source(*source_, load_);
+    return shell_->make_block(block, source);
+  }
+
+  void release_block(int64_t block) const {
+    std::string prefix = block_prefix(block);
+    for (const TensorInfo& info : source_->tensors())
+      if (info.name.starts_with(prefix)) source_->release(info.name);
+  }
+
+  void plan_layers() {
+    std::vector<LayerShape> shapes;
+    for (int64_t block = 0; block < shell_->info().num_layers; ++block) {
+      std::unique_ptr<models::DecoderBlock> built = source_block(block);
+      for (const auto& linear : built->linears())
+        shapes.push_back(
+            {block_prefix(block) + linear.name, linear.linear->out_features(), linear.linear->in_features()});
+      built.reset();
+      release_block(block);
+    }
+    for (LayerDecision& decision : decide_layers(options_.rules, shapes))
+      decisions_[decision.name] = decision;
+    std::vector<LayerDecision> in_order;
+    for (const LayerShape& shape : shapes) in_order.push_back(decisions_.at(shape.name));
+    if (listener_.on_plan) listener_.on_plan(in_order);
+  }
+
+  Recipe make_recipe() const {
+    Recipe recipe{.bits = options_.rules.base.bits,
+                  .group_size = options_.rules.base.group_size,
+                  .sym = options_.rules.base.sym,
+                  .block_names = {shell_->info().blocks_prefix}};
+    for (const auto& [name, decision] : decisions_)
+      if (!(decision.scheme == options_.rules.base))
+        recipe.layer_overrides.emplace_back(name, override_of(decision.scheme));
+    bool tuned = options_.method == Method::kAutoRound;
+    recipe.tuning = {{"iters", tuned ? options_.tune.iters : 0}};
+    if (options_.method != Method::kRtn)
+      recipe.tuning.update({{"nsamples", calibration_rows()},
+                            {"seqlen", options_.calibration.seqlen},
+                            {"batch_size", options_.tune.batch_size}});
+    return recipe;
+  }
+
+  int64_t calibration_rows() const { return options_.calibration.nsamples; }
+
+  json override_of(const Scheme& scheme) const {
+    if (scheme.bits == 16) return {{"bits", 16}, {"data_type", "float"}};
+    const Scheme& base = options_.rules.base;
+    json changes = json::object();
+    if (scheme.bits != base.bits) changes["bits"] = scheme.bits;
+    if (scheme.group_size != base.group_size) changes["group_size"] = scheme.group_size;
+    if (scheme.sym != base.sym) changes["sym"] = scheme.sym;
+    return changes;
+  }
+
+  json fingerprint() const {
+    json overrides = json::object();
+    for (const auto& [name, value] : recipe_.layer_overrides) overrides[name] = value;
+    return {{"model", std::filesystem::absolute(options_.model).string()},
+            {"format", options_.format},
+            {"method", method_name(options_.method)},
+            {"scheme", to_string(options_.rules.base)},
+            {"layer_config", overrides},
+            {"iters", options_.tune.iters},
+            {"lr", options_.tune.lr},
+            {"minmax_lr", options_.tune.minmax_lr},
+            {"batch_size", options_.tune.batch_size},
+            {"gradient_accumulate_steps", options_.tune.gradient_accumulate_steps},
+            {"enable_minmax_tuning", options_.tune.tune_minmax},
+            {"best", options_.tune.use_best},
+            {"seed", options_.tune.seed},
+            {"dataset", options_.calibration.dataset},
+            {"nsamples", options_.calibration.nsamples},
+            {"seqlen", options_.calibration.seqlen}};
+  }
+
+  void refuse_source_as_target() const {
+    namespace fs = std::filesystem;
+    require(!fs::exists(options_.output_dir) || !fs::equivalent(options_.output_dir, source_->path()),
+            ErrorKind::kInvalidInput, "--output_dir ", options_.output_dir.string(),
+            " is the model's own folder");
+  }
+
+  void calibrate() {
+    std::unique_ptr<Tokenizer> tokenizer = models::open_tokenizer(options_.model);
+    calibration_ = load_calibration(*tokenizer, options_.calibration);
+    report_.calibration = cat(calibration_.source, ": ", calibration_.num_rows, " of ",
+                              calibration_.wanted_rows, " rows of ", calibration_.seqlen, " tokens");
+    if (listener_.on_calibration) listener_.on_calibration(calibration_);
+  }
+
+  void embed_calibration() {
+    at::NoGradGuard no_grad;
+    at::Tensor ids = at::empty({calibration_.num_rows * calibration_.seqlen}, at::kLong);
+    std::copy(calibration_.tokens.begin(), calibration_.tokens.end(), ids.data_ptr<int64_t>());
+    at::Tensor rows = shell_->embed(ids.to(options_.device)).to(load_.compute_dtype);
+    exact_.rows = rows.view({calibration_.num_rows, calibration_.seqlen, -1});
+    quantized_.rows = exact_.rows.clone();
+    calibration_.tokens = {};
+  }
+
+  void process_block(int64_t block) {
+    auto start = Clock::now();
+    std::string part = part_name(block);
+    if (!staged_->has(part)) {
+      BlockReport made = quantize_block(block);
+      made.seconds = seconds_since(start);
+      stage(block, made);
+      finish_block(made);
+    } else {
+      if (options_.method != Method::kRtn)
+        run_block(*source_block(block), exact_, exact_, options_.tune.batch_size);
+      finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
+    }
+    layers_.clear();
+    if (options_.method != Method::kRtn) advance_quantized_chain(block);
+    release_block(block);
+  }
+
+  void finish_block(BlockReport report) {
+    report_.blocks.push_back(std::move(report));
+    const BlockReport& last = report_.blocks.back();
+    listener_.progress->update(last.index + 1, shell_->info().num_layers, loss_note(last));
+    if (listener_.on_block) listener_.on_block(last);
+  }
+
+  static std::string loss_note(const BlockReport& block) {
+    if (block.loss_before == 0) return "";
+    char text[96];
+    std::snprintf(text, sizeof text, "loss %.2e -> %.2e", block.loss_before, block.loss_after);
+    return text;
+  }
+
+  BlockReport quantize_block(int64_t index) {
+    BlockReport report{.index = index};
+    std::unique_ptr<models::DecoderBlock> block = source_block(index);
+    for (auto& linear : block->linears()) {
+      const LayerDecision& decision = decisions_.at(block_prefix(index) + linear.name);
+      report.layers.push_back({.name = decision.name, .scheme = decision.scheme, .remark = decision.reason});
+      if (decision.scheme.bits != 16)
+        layers_.push_back({.layer = linear, .scheme = decision.scheme, .result = nullptr});
+    }
+    if (options_.method == Method::kRtn) {
+      round_layers({});
+    } else if (options_.method == Method::kOptRtn) {
+      std::vector<std::vector<float>> importance = measure_importance(*block);
+      round_layers(importance);
+    } else {
+      tune(*block, index, report);
+    }
+    return report;
+  }
+
+  void tune(models::DecoderBlock& block, int64_t index, BlockReport& report) {
+    run_block(block, exact_, exact_, options_.tune.batch_size);
+    if (layers_.empty()) return;
+    auto on_step = [&](int64_t step, double) {
+      listener_.progress->update(index * options_.tune.iters + step,
+                                 shell_->info().num_layers * options_.tune.iters,
+                                 report_.blocks.empty() ? "" : loss_note(report_.blocks.back()));
+    };
+    BlockLoss loss = tune_block(block, layers_, quantized_, exact_, options_.tune, index, on_step);
+    report.loss_before = loss.before;
+    report.loss_after = loss.after;
+    report.best_step = loss.best_step;
+    for (const TunedLayer& layer : layers_)
+      if (!layer.saw_tokens) note_remark(report, block_prefix(index) + layer.layer.name);
+  }
+
+  static void note_remark(BlockReport& report, const std::string& name) {
+    for (LayerReport& layer : report.layers)
+      if (layer.name == name) layer.remark = "saw no calibration token: plain rounding";
+  }
+
+  // Sum of squares of each layer's input channels over the calibration rows, as the search weighs errors by
+  // it.
+  std::vector<std::vector<float>> measure_importance(models::DecoderBlock& block) {
+    std::vector<at::Tensor> sums(layers_.size());
+    for (size_t i = 0; i < layers_.size(); ++i)
+      layers_[i].layer.linear->set_input_observer([&sums, i](const at::Tensor& x) {
+        at::Tensor squares = x.detach().to(at::kFloat).square().reshape({-1, x.size(-1)}).sum(0);
+        sums[i] = sums[i].defined() ? sums[i] + squares : squares;
+      });
+    run_block(block, exact_, exact_, options_.tune.batch_size);
+    std::vector<std::vector<float>> importance;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      layers_[i].layer.linear->set_input_observer(nullptr);
+      importance.emplace_back();
+      if (!sums[i].defined()) continue;
+      at::Tensor host = sums[i].to(at::kCPU).contiguous();
+      importance.back().assign(host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel());
+    }
+    return importance;
+  }
+
+  void round_layers(const std::vector<std::vector<float>>& importance) {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      bool searched = !importance.empty() && !importance[i].empty();
+      layers_[i].result = std::make_shared<const QuantWeight>(round_layer(
+          layers_[i], searched ? std::span<const float>(importance[i]) : std::span<const float>()));
+    }
+  }
+
+  static QuantWeight round_layer(const TunedLayer& layer, std::span<const float> importance) {
+    at::Tensor weight = layer.layer.linear->dense_weight().to(at::kCPU, at::kFloat).contiguous();
+    std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
+    RoundingProblem problem{.out = weight.size(0),
+                            .in = weight.size(1),
+                            .bits = layer.scheme.bits,
+                            .group = layer.scheme.group_size,
+                            .sym = layer.scheme.sym,
+                            .what = layer.layer.name,
+                            .pool = &global_thread_pool()};
+    return importance.empty() ? rtn(values, problem) : opt_rtn(values, importance, problem);
+  }
+
+  void stage(int64_t block, BlockReport& report) {
+    std::string prefix = block_prefix(block);
+    std::vector<NamedTensor> tensors;
+    for (const TunedLayer& layer : layers_) {
+      validate(*layer.result, prefix + layer.layer.name);
+      for (NamedTensor& tensor : format_.pack(*layer.result, prefix + layer.layer.name, recipe_))
+        tensors.push_back(std::move(tensor));
+    }
+    fill_sizes(report, tensors);
+    for (const TensorInfo& info : source_->tensors())
+      if (info.name.starts_with(prefix) && !is_replaced(info.name))
+        tensors.push_back({info.name, source_->read(info.name)});
+    staged_->write(part_name(block), tensors, {{"report", to_json(report).dump()}});
+  }
+
+  bool is_replaced(const std::string& name) const {
+    constexpr std::string_view kSuffix = ".weight";
+    if (!name.ends_with(kSuffix)) return false;
+    auto found = decisions_.find(name.substr(0, name.size() - kSuffix.size()));
+    return found != decisions_.end() && found->second.scheme.bits != 16;
+  }
+
+  void fill_sizes(BlockReport& report, const std::vector<NamedTensor>& packed) const {
+    for (LayerReport& layer : report.layers) {
+      layer.source_bytes = static_cast<int64_t>(source_->find(layer.name + ".weight")->size_bytes);
+      layer.bytes = layer.scheme.bits == 16 ? layer.source_bytes : 0;
+      for (const NamedTensor& tensor : packed)
+        if (tensor.name.starts_with(layer.name + "."))
+          layer.bytes += static_cast<int64_t>(tensor.tensor.data.size_bytes());
+    }
+  }
+
+  json result_config() const {
+    json config = source_->config();
+    config["quantization_config"] = format_.config_json(recipe_);
+    return config;
+  }
+
+  void advance_quantized_chain(int64_t block) {
+    StagedCheckpoint staged(*staged_, result_config(), options_.output_dir);
+    nn::WeightSource source(staged, load_);
+    std::unique_ptr<models::DecoderBlock> rounded = shell_->make_block(block, source);
+    run_block(*rounded, quantized_, quantized_, options_.tune.batch_size);
+  }
+
+  int64_t write_result(const std::filesystem::path& folder) {
+    report_.model = options_.model;
+    report_.format = options_.format;
+    report_.method = method_name(options_.method);
+    report_.scheme = to_string(options_.rules.base);
+    for (const TensorInfo& info : source_->tensors())
+      report_.source_bytes += static_cast<int64_t>(info.size_bytes);
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    ExportedModel result{.source = *source_,
+                         .source_path = options_.model,
+                         .staged = *staged_,
+                         .is_replaced = [this](const std::string& name) { return is_replaced(name); },
+                         .config = result_config(),
+                         .max_shard_bytes = options_.max_shard_bytes};
+    return export_model(result, folder);
+  }
+
+  const JobOptions& options_;
+  const JobListener& listener_;
+  const Format& format_;
+  std::unique_ptr<Checkpoint> source_;
+  nn::LoadOptions load_;
+  nn::WeightSource shell_source_;
+  std::unique_ptr<models::CausalLm> shell_;
+  std::map<std::string, LayerDecision> decisions_;
+  Recipe recipe_;
+  CalibrationSet calibration_;
+  std::unique_ptr<StagedTensors> staged_;
+  Activations exact_, quantized_;   // outputs of the blocks so far: original weights, quantized weights
+  std::vector<TunedLayer> layers_;  // of the block in hand
+  RunReport report_;
+};
+
+}  // namespace
+
+at::ScalarType tuning_dtype(at::Device device) {
+  bool native = device.is_cuda() || cpu_features().avx512_bf16 || cpu_features().amx;
+  return native ? at::kBFloat16 : at::kFloat;
+}
+
+RunReport run_job(const JobOptions& options, const JobListener& listener) {
+  return Job(options, listener).run();
+}
+
+}  // namespace quaver::quantize

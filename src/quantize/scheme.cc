@@ -1,0 +1,169 @@
+#include "quantize/scheme.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <regex>
+
+namespace quaver::quantize {
+namespace {
+
+struct Preset {
+  std::string_view name;
+  Scheme scheme;
+};
+
+constexpr int64_t kMinDivisor = 32;  // kernels of every consumer want rows and columns in multiples of this
+
+constexpr std::array kPresets = {
+    Preset{"W2A16", {2, 128, true}}, Preset{"W2A16G64", {2, 64, true}}, Preset{"W2A16G32", {2, 32, true}},
+    Preset{"W3A16", {3, 128, true}}, Preset{"W4A16", {4, 128, true}},   Preset{"W8A16", {8, 128, true}},
+    Preset{"BF16", {16, 128, true}},
+};
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::toupper(c); });
+  return out;
+}
+
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : kPresets) names += cat(names.empty() ? "" : ", ", preset.name);
+  return names;
+}
+
+int whole_number(const json& value, const char* key, std::string_view where) {
+  require(value.is_number_integer(), ErrorKind::kInvalidInput, where, ": ", key,
+          " must be a whole number, got ", value.dump());
+  return value.get<int>();
+}
+
+void apply_field(Scheme& scheme, const std::string& key, const json& value, std::string_view where) {
+  if (value.is_null()) return;
+  if (key == "bits") {
+    scheme.bits = whole_number(value, "bits", where);
+  } else if (key == "group_size") {
+    scheme.group_size = whole_number(value, "group_size", where);
+  } else if (key == "sym") {
+    require(value.is_boolean(), ErrorKind::kInvalidInput, where, ": sym must be true or false, got ",
+            value.dump());
+    scheme.sym = value.get<bool>();
+  } else if (key == "data_type") {
+    require(value == "int" || value == "float", ErrorKind::kUnsupported, where,
+            ": data_type must be \"int\" or \"float\", got ", value.dump());
+    if (value == "float") scheme.bits = 16;
+  } else {
+    fail(ErrorKind::kInvalidInput, where, ": unknown key '", key,
+         "'; known are bits, group_size, sym, data_type");
+  }
+}
+
+Scheme overridden(Scheme base, const json& rule, std::string_view where) {
+  if (rule.is_string()) return scheme_from_name(rule.get<std::string>());
+  require(rule.is_object(), ErrorKind::kInvalidInput, where, ": must be a scheme's name or an object, got ",
+          rule.dump().substr(0, 60));
+  for (const auto& [key, value] : rule.items()) apply_field(base, key, value, where);
+  validate_scheme(base, where);
+  return base;
+}
+
+bool ignored_by(const std::string& entry, const std::string& layer) {
+  std::string wanted = entry;
+  if (std::isdigit(static_cast<unsigned char>(wanted.back()))) wanted.push_back('.');
+  return layer.find(wanted) != std::string::npos;
+}
+
+// Indices of the layers that an entry means: the exact name alone when there is one.
+template <class Matches>
+std::vector<size_t> matching(std::span<const LayerShape> layers, const std::string& exact,
+                             const Matches& matches) {
+  std::vector<size_t> found;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (layers[i].name == exact) return {i};
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (matches(layers[i].name)) found.push_back(i);
+  return found;
+}
+
+std::vector<size_t> matching_rule(std::span<const LayerShape> layers, const std::string& key) {
+  std::regex pattern;
+  bool is_pattern = key.find_first_of("*+?[](){}|^$\\") != std::string::npos;
+  if (is_pattern) {
+    try {
+      pattern = std::regex(key, std::regex::ECMAScript | std::regex::optimize);
+    } catch (const std::regex_error& e) {
+      fail(ErrorKind::kInvalidInput, "layer_config: '", key, "' is not a regular expression: ", e.what());
+    }
+  }
+  return matching(layers, key, [&](const std::string& name) {
+    return is_pattern ? std::regex_search(name, pattern) : name.find(key) != std::string::npos;
+  });
+}
+
+void apply_shape_rule(LayerDecision& decision, const LayerShape& layer) {
+  if (decision.scheme.bits == 16) return;
+  if (layer.in % kMinDivisor == 0 && layer.out % kMinDivisor == 0) return;
+  decision.scheme.bits = 16;
+  decision.reason =
+      cat("stays at 16 bits: [", layer.out, ", ", layer.in, "] is not a multiple of ", kMinDivisor);
+}
+
+}  // namespace
+
+std::string to_string(const Scheme& scheme) {
+  if (scheme.bits == 16) return "16 bits";
+  return cat("W", scheme.bits, "A16 ", scheme.group_size < 0 ? "per row" : cat("g", scheme.group_size),
+             scheme.sym ? " sym" : " asym");
+}
+
+Scheme scheme_from_name(std::string_view name) {
+  std::string wanted = upper(name);
+  for (const Preset& preset : kPresets)
+    if (preset.name == wanted) return preset.scheme;
+  throw Error(ErrorKind::kInvalidInput, cat("scheme '", name, "' is not known; known are ", preset_names()),
+              "scheme");
+}
+
+void validate_scheme(const Scheme& scheme, std::string_view where) {
+  constexpr std::array kBits = {2, 3, 4, 8, 16};
+  require(std::find(kBits.begin(), kBits.end(), scheme.bits) != kBits.end(), ErrorKind::kInvalidInput, where,
+          ": bits must be 2, 3, 4, 8 or 16, got ", scheme.bits);
+  require(scheme.group_size == -1 || (scheme.group_size >= 16 && scheme.group_size % 16 == 0),
+          ErrorKind::kInvalidInput, where, ": group_size must be -1 or a positive multiple of 16, got ",
+          scheme.group_size);
+}
+
+std::vector<LayerDecision> decide_layers(const LayerRules& rules, std::span<const LayerShape> layers) {
+  validate_scheme(rules.base, "scheme");
+  std::vector<LayerDecision> decisions;
+  for (const LayerShape& layer : layers) decisions.push_back({layer.name, rules.base, ""});
+  std::vector<bool> named_exactly(layers.size(), false);
+  for (const auto& [key, rule] : rules.layer_config) {
+    std::string where = cat("layer_config: '", key, "'");
+    Scheme scheme = overridden(rules.base, rule, where);
+    std::vector<size_t> found = matching_rule(layers, key);
+    require(!found.empty(), ErrorKind::kInvalidInput, where, " matches no layer of this model");
+    for (size_t i : found) {
+      bool exact = layers[i].name == key;
+      if (named_exactly[i] && !exact) continue;
+      named_exactly[i] = named_exactly[i] || exact;
+      decisions[i] = {layers[i].name, scheme, cat("layer_config '", key, "'")};
+    }
+  }
+  for (const std::string& entry : rules.ignore_layers) {
+    require(!entry.empty(), ErrorKind::kInvalidInput, "ignore_layers: an entry is empty");
+    std::vector<size_t> found =
+        matching(layers, entry, [&](const std::string& name) { return ignored_by(entry, name); });
+    require(!found.empty(), ErrorKind::kInvalidInput, "ignore_layers: '", entry,
+            "' matches no layer of this model");
+    for (size_t i : found) {
+      decisions[i].scheme.bits = 16;
+      decisions[i].reason = cat("ignore_layers '", entry, "'");
+    }
+  }
+  for (size_t i = 0; i < layers.size(); ++i) apply_shape_rule(decisions[i], layers[i]);
+  return decisions;
+}
+
+}  // namespace quaver::quantize

@@ -1,0 +1,60 @@
+// Which layers are quantized and how: presets, flags and per-layer overrides resolved into one table before
+// any work.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+
+namespace quaver::quantize {
+
+// Integer weight-only scheme of one layer.
+struct Scheme {
+  int bits = 4;              // 2, 3, 4 or 8; 16 leaves the layer as it is
+  int64_t group_size = 128;  // input channels that share a scale; -1 = the whole row
+  bool sym = true;
+  bool operator==(const Scheme&) const = default;
+};
+
+std::string to_string(const Scheme& scheme);  // "W4A16 g128 sym"
+
+// "W4A16", "w2a16g64", ... ; Error(kInvalidInput) lists the known names.
+Scheme scheme_from_name(std::string_view name);
+
+// Error(kInvalidInput) naming the field where bits or group size can't be had.
+void validate_scheme(const Scheme& scheme, std::string_view where);
+
+// What the command line says about layers.
+struct LayerRules {
+  Scheme base;
+  // Name, partial name or regular expression -> {"bits", "group_size", "sym"} or a preset's name. A field
+  // that is not given keeps the base scheme's value. An exact name beats a pattern; among patterns the last
+  // one given wins.
+  std::vector<std::pair<std::string, json>> layer_config;
+  // Exact name first, otherwise substring; an entry that ends in a digit matches whole numbers only (layer 1
+  // is not 10).
+  std::vector<std::string> ignore_layers;
+};
+
+struct LayerShape {
+  std::string name;  // full checkpoint name
+  int64_t out = 0, in = 0;
+};
+
+struct LayerDecision {
+  std::string name;
+  Scheme scheme;
+  std::string reason;  // why it stays at 16 bits or differs from the base; empty otherwise
+};
+
+// One decision per layer, in the given order. Error(kInvalidInput) when a rule matches no layer or says
+// something illegal.
+std::vector<LayerDecision> decide_layers(const LayerRules& rules, std::span<const LayerShape> layers);
+
+}  // namespace quaver::quantize

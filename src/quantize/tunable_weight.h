@@ -1,0 +1,48 @@
+// One weight under tuning: the three learnable tensors V, alpha, beta and the fake-quantized weight they
+// give.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "formats/quant_weight.h"
+#include "quantize/qdq_aten.h"
+#include "quantize/scheme.h"
+
+namespace quaver::quantize {
+
+// Integer quantize-dequantize with a straight-through gradient and sign descent (AutoRound: Cheng et al.,
+// "Optimize Weight Rounding via Signed Gradient Descent for the Quantization of LLMs", 2023); the formulas
+// stand in kernels/qdq/qdq.h. V is [out, in], alpha and beta are [out, groups], all float32; V starts at 0,
+// alpha and beta at 1. Memory per weight: V 4 bytes, the fake-quantized weight and its gradient one weight
+// each. Not thread safe.
+class TunableWeight {
+ public:
+  // `weight` is [out, in], contiguous, float32 or bfloat16, and is only read.
+  TunableWeight(at::Tensor weight, const Scheme& scheme);
+
+  // Quantize-dequantize under the current V, alpha, beta. Always the same tensor, overwritten; [out, in] in
+  // the weight's dtype. It is a leaf that asks for a gradient.
+  const at::Tensor& fake_quantize();
+
+  // One step of sign descent from the gradient that backward left in fake_quantize()'s tensor; clears that
+  // gradient. A weight without a gradient (an expert that saw no token) stays as it is, and false is
+  // returned. A rate of 0 leaves its parameters alone.
+  bool step(float lr, float minmax_lr);
+
+  // Integer codes, zeros and fp16 scales under the current V, alpha, beta.
+  QuantWeight quantized() const;
+
+ private:
+  QdqResult codes() const;  // without the fake-quantized weight
+
+  at::Tensor weight_;  // [out, in]
+  Scheme scheme_;
+  int64_t group_;            // input channels per scale, at most `in`
+  at::Tensor value_;         // V: [out, in]
+  at::Tensor alpha_, beta_;  // [out, groups]
+  at::Tensor fake_;          // [out, in]
+};
+
+}  // namespace quaver::quantize
