@@ -93,7 +93,8 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
   check_dtypes(options);
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
-                       .device = device};
+                       .device = device,
+                       .kernel_layout_only = true};
   load.exact_activations = options.dtype == "float32";
   nn::WeightSource source(*checkpoint, load);
   std::shared_ptr<const models::CausalLm> model = models::load_causal_lm(source);
