@@ -248,9 +248,7 @@ void Connection::send(uint64_t number, HttpResponse response, const Headers& ext
               bodiless ? "" : cat("Content-Length: ", response.body.size(), "\r\n"));
   body_written_ = response.body.size();
   if (!head_only_ && !bodiless) pending_ += response.body;
-  complete_ = true;
-  gone_ = nullptr;
-  flush();
+  complete();
 }
 
 void Connection::start_stream(uint64_t number, const std::string& content_type, const Headers& extra) {
@@ -282,8 +280,14 @@ void Connection::write_piece(uint64_t number, std::string_view piece) {
 void Connection::end_stream(uint64_t number) {
   if (!is_current(number) || !streaming_) return;
   if (!http10_ && !head_only_) pending_ += "0\r\n\r\n";
+  complete();
+}
+
+// The answer is all there; what is left is to write it.
+void Connection::complete() {
   complete_ = true;
   gone_ = nullptr;
+  release_request();
   flush();
 }
 
@@ -333,7 +337,6 @@ void Connection::finish_request() {
     log_info(client_, " ", method_, " ", path_, " ", status_, " ", body_written_, " B ",
              static_cast<int64_t>(seconds * 1000), " ms");
   }
-  release_request();
   if (!keep_alive_) return linger();
   phase_ = Phase::kIdle;
   arm(shared_.limits.idle_s);

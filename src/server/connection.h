@@ -79,6 +79,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void append_head(int status, const std::string& content_type, const Headers& headers,
                    const std::string& framing);
+  void complete();
   void flush();
   void on_written(boost::system::error_code error, size_t bytes);
   void finish_request();
