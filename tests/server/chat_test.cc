@@ -245,6 +245,16 @@ TEST(Chat, ARefusedSampleEndsItsSiblings) {
   EXPECT_TRUE(t.pipeline.wait_until_empty(5));
 }
 
+TEST(Chat, ARefusalIsAStatusThoughASiblingSpokeBefore) {
+  TestServer t;
+  t.pipeline.check = [n = std::make_shared<int>(0)](const llm::Request&) {
+    if ((*n)++ == 0) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the first sample is heard meanwhile
+    fail(ErrorKind::kUnavailable, "the queue is full");
+  };
+  EXPECT_EQ(t.chat({{"n", 2}, {"stream", true}}).status, 429);
+}
+
 // F082
 TEST(Chat, TakesEveryLegalHistory) {
   const json call = {

@@ -179,6 +179,7 @@ TEST(Server, TheFirstSignalDrains) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   Answer refused = t.complete();
   EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(t.post("/tokenize", {{"prompt", "x"}}).status, 503);
   EXPECT_EQ(t.request("GET", "/health").status, 503);
   Answer answer = client.read_answer();
   EXPECT_EQ(events_of(answer.body).back(), "[DONE]");
