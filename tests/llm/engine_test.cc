@@ -466,6 +466,8 @@ TEST(Engine, QueueLimitAndEqualIds) {
   for (const char* id : {"a", "b", "c"}) EXPECT_EQ(collector.wait(id).finish, FinishReason::kLength);
   EXPECT_EQ(kind("d"), std::nullopt);
   collector.wait("d");
+  Collector second;  // an id is free again once its request has ended
+  EXPECT_EQ(ask(engine, second, make_request("a", {5}, 3)).finish, FinishReason::kLength);
 }
 
 TEST(Engine, DrainLetsLiveRequestsEnd) {

@@ -1,5 +1,6 @@
 // The engine over a tiny model of every family: the reference's probabilities, and answers that do not depend
 // on neighbours, chunks, cached prefixes or preemption.
+#include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/log_softmax.h>
 #include <gtest/gtest.h>
@@ -31,9 +32,9 @@ std::vector<std::string> names() {
   return found;
 }
 
-std::shared_ptr<const models::CausalLm> load(const std::string& name) {
+std::shared_ptr<const models::CausalLm> load(const std::string& name, at::Device device = at::kCPU) {
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(kFolder + name);
-  nn::WeightSource source(*checkpoint, {});
+  nn::WeightSource source(*checkpoint, {.device = device});
   return models::load_causal_lm(source);
 }
 
@@ -51,37 +52,48 @@ EngineOptions options(at::ScalarType cache, int32_t tokens = 64, int32_t blocks 
   return result;
 }
 
-EngineModel with(std::shared_ptr<const models::CausalLm> model) {
-  return {std::move(model), testing::make_fake_tokenizer(), {}, at::kCPU};
+EngineModel with(std::shared_ptr<const models::CausalLm> model, at::Device device = at::kCPU) {
+  return {std::move(model), testing::make_fake_tokenizer(), {}, device};
+}
+
+std::vector<at::Device> devices() {
+  std::vector<at::Device> all = {at::kCPU};
+  if (at::globalContext().hasCUDA()) all.push_back(at::Device(at::kCUDA, 0));
+  return all;
 }
 
 class GoldenEngine : public ::testing::TestWithParam<std::string> {};
 
+// The scores of a prompt that is computed in chunks of this size.
+std::vector<PositionLogprobs> scores(const EngineModel& model, std::vector<int32_t> prompt, int32_t chunk) {
+  EngineOptions settings = options(at::kFloat, chunk);
+  settings.scheduler.max_num_seqs = 1;
+  Collector collector;
+  Engine engine(model, settings);
+  Request request{.id = "a", .prompt = std::move(prompt), .sampling = {}, .cache_salt = {}};
+  request.sampling.max_tokens = 0;
+  request.sampling.prompt_logprobs = 0;
+  engine.submit(request, collector.sink());
+  return collector.wait("a").prompt_logprobs;
+}
+
 TEST_P(GoldenEngine, ScoresPromptsAsTheReference) {
-  std::shared_ptr<const models::CausalLm> model = load(GetParam());
   at::Tensor ids = golden(GetParam(), "ids"), logits = golden(GetParam(), "logits").to(at::kDouble);
   at::Tensor expected = at::log_softmax(logits, -1);
-  // Twice (logit and normaliser) what a logit may err by: each of the sums in series rounds relative to the
-  // size of its result; about ten a layer, and the widest here is 256.
-  double depth = 10.0 * static_cast<double>(model->info().num_layers) + 3;
-  double bound = 2 * depth * std::sqrt(256.0) * 0x1p-24 * 2 * logits.abs().max().item().toDouble();
-  for (int32_t chunk : {5, 64}) {
-    EngineOptions settings = options(at::kFloat, std::max(12, chunk));
-    settings.scheduler.max_num_seqs = std::min(12, chunk);
-    settings.scheduler.max_num_batched_tokens = chunk;
-    Collector collector;
-    Engine engine(with(model), settings);
-    Request request{.id = "a", .prompt = {}, .sampling = {}, .cache_salt = {}};
-    for (int64_t i = 0; i < ids.size(0); ++i)
-      request.prompt.push_back(static_cast<int32_t>(ids[i].item().toLong()));
-    request.sampling.max_tokens = 0;
-    request.sampling.prompt_logprobs = 0;
-    engine.submit(request, collector.sink());
-    Answer answer = collector.wait("a");
-    ASSERT_EQ(answer.prompt_logprobs.size(), request.prompt.size());
-    for (size_t i = 1; i < request.prompt.size(); ++i)
-      EXPECT_NEAR(answer.prompt_logprobs[i][0].logprob,
-                  expected[static_cast<int64_t>(i) - 1][request.prompt[i]].item().toDouble(), bound);
+  std::vector<int32_t> prompt(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.size(0));
+  for (at::Device device : devices()) {
+    std::shared_ptr<const models::CausalLm> model = load(GetParam(), device);
+    // Twice (logit and normaliser) what a logit may err by: each of the sums in series rounds relative to the
+    // size of its result; about ten a layer, and the widest here is 256.
+    double depth = 10.0 * static_cast<double>(model->info().num_layers) + 3;
+    double bound = 2 * depth * std::sqrt(256.0) * 0x1p-24 * 2 * logits.abs().max().item().toDouble();
+    for (int32_t chunk : {5, 64}) {
+      std::vector<PositionLogprobs> got = scores(with(model, device), prompt, chunk);
+      ASSERT_EQ(got.size(), prompt.size());
+      for (size_t i = 1; i < prompt.size(); ++i)
+        EXPECT_NEAR(got[i][0].logprob, expected[static_cast<int64_t>(i) - 1][prompt[i]].item().toDouble(),
+                    bound);
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Paged attention against dense attention: both bodies, any chunking, any neighbours, any block order.
 #include "nn/paged_attention.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/Scalar.h>
@@ -104,6 +105,26 @@ float worst(const at::Tensor& a, const at::Tensor& b) { return a.sub(b).abs().ma
 
 // Values are about 1 and averages of at most 37 of them, products sums over 16: a few float32 roundings each.
 constexpr float kTolerance = 64 * std::numeric_limits<float>::epsilon();
+
+// The same sequences on the GPU, where there is one: the ATen body is the only one there.
+TEST(PagedAttention, EqualsDenseAttentionOnTheGpu) {
+  if (!at::globalContext().hasCUDA()) return;
+  Scene scene(8, {1, 37, 4, 16, 9}, cache_of());
+  PagedCacheOptions cache = cache_of();
+  cache.device = at::kCUDA;
+  for (AttentionParams params :
+       {AttentionParams{.scale = 0.25f}, {.scale = 0.25f, .window = 5, .softcap = 2.0f}})
+    for (int64_t chunk : {1, 7, 64}) {
+      Scene on_gpu = scene;
+      for (Rows& rows : on_gpu.rows)
+        rows = {rows.q.to(at::kCUDA), rows.k.to(at::kCUDA), rows.v.to(at::kCUDA)};
+      PagedAttention attention(cache);
+      std::vector<at::Tensor> got = run_paged(attention, on_gpu, chunk, params);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_LT(worst(got[i].to(at::kCPU), run_dense(scene.rows[i], params)), kTolerance)
+            << chunk << " " << i;
+    }
+}
 
 class PagedAttentionTest : public testing::TestWithParam<AttentionParams> {};
 
