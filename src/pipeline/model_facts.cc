@@ -52,7 +52,7 @@ std::vector<int32_t> end_tokens(const Checkpoint& checkpoint, const Tokenizer& t
   if (ids.empty()) add_ids(text_config(checkpoint.config()), "eos_token_id", where + "/config.json", ids);
   if (ids.empty()) add_ids(checkpoint.config(), "eos_token_id", where + "/config.json", ids);
   std::ranges::sort(ids);
-  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   for (int32_t id : ids)
     require(id < vocab_size, ErrorKind::kBadFile, where, ": eos_token_id ", id,
             " is outside the vocabulary of ", vocab_size);
