@@ -182,6 +182,22 @@ bool Connection::account_body() {
   return false;
 }
 
+// From here on exactly one answer is due.
+void Connection::begin() {
+  phase_ = Phase::kHandling;
+  ++number_;
+  started_ = std::chrono::steady_clock::now();
+  streaming_ = complete_ = false;
+  ++shared_.unanswered;
+  count_unwritten(1);
+}
+
+void Connection::count_unwritten(int change) {
+  std::lock_guard lock(shared_.mutex);
+  shared_.unwritten += change;
+  shared_.changed.notify_all();
+}
+
 void Connection::dispatch() {
   disarm();
   auto message = parser_->release();
@@ -201,20 +217,14 @@ void Connection::dispatch() {
   request.body = std::move(message.body());
   parser_.reset();
   path_ = for_log(request.path);
-  phase_ = Phase::kHandling;
-  ++number_;
-  started_ = std::chrono::steady_clock::now();
-  streaming_ = complete_ = false;
+  begin();
   shared_.handler(std::move(request), make_reply(shared_from_this(), number_));
 }
 
 // An answer to what never became a request.
 void Connection::refuse(int status, std::string_view message) {
-  phase_ = Phase::kHandling;
   disarm();
-  ++number_;
-  started_ = std::chrono::steady_clock::now();
-  streaming_ = complete_ = false;
+  begin();
   keep_alive_ = false;
   method_ = path_ = "-";
   send(number_, error_response(http_error(status, message)), {});
@@ -286,6 +296,7 @@ void Connection::end_stream(uint64_t number) {
 // The answer is all there; what is left is to write it.
 void Connection::complete() {
   complete_ = true;
+  --shared_.unanswered;
   gone_ = nullptr;
   release_request();
   flush();
@@ -332,6 +343,7 @@ void Connection::on_written(error_code error, size_t bytes) {
 }
 
 void Connection::finish_request() {
+  count_unwritten(-1);
   if (shared_.access_log) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started_).count();
     log_info(client_, " ", method_, " ", path_, " ", status_, " ", body_written_, " B ",
@@ -360,8 +372,10 @@ void Connection::linger() {
 
 void Connection::close() {
   if (phase_ == Phase::kClosed) return;
-  bool unanswered = phase_ == Phase::kHandling && !complete_;
+  bool unwritten = phase_ == Phase::kHandling, unanswered = unwritten && !complete_;
   phase_ = Phase::kClosed;
+  if (unwritten) count_unwritten(-1);
+  if (unanswered) --shared_.unanswered;
   error_code ignored;
   socket_.close(ignored);
   disarm();

@@ -32,9 +32,12 @@ struct HttpShared {
   std::atomic<bool> draining{false};
   std::atomic<size_t> body_bytes{0};
 
-  std::mutex mutex;  // guards the three below
+  std::atomic<int> unanswered{0};  // requests whose answer is not complete
+
+  std::mutex mutex;  // guards the rest
   std::unordered_set<Connection*> connections;
-  int live_requests = 0;
+  int replies = 0;    // objects, which point into the server
+  int unwritten = 0;  // requests whose answer is not written to the end
   std::condition_variable changed;
 };
 
@@ -74,6 +77,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool parse_some();
   void on_header();
   bool account_body();
+  void begin();
   void dispatch();
   void refuse(int status, std::string_view message);
 
@@ -87,6 +91,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
   void fire_gone();
   void release_request();
+  void count_unwritten(int change);
 
   void arm(double seconds);
   void disarm();

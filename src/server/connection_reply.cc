@@ -15,14 +15,14 @@ class ConnectionReply : public Reply {
   ConnectionReply(std::shared_ptr<Connection> connection, uint64_t number, HttpShared& shared)
       : connection_(std::move(connection)), number_(number), shared_(shared) {
     std::lock_guard lock(shared_.mutex);
-    ++shared_.live_requests;
+    ++shared_.replies;
   }
   ~ConnectionReply() override {
     // Posted, so that it comes behind an answer that another thread has just handed over.
     boost::asio::post(connection_->executor(), [c = connection_, number = number_] { c->dropped(number); });
     connection_.reset();
     std::lock_guard lock(shared_.mutex);
-    --shared_.live_requests;
+    --shared_.replies;
     shared_.changed.notify_all();
   }
 

@@ -126,7 +126,7 @@ struct HttpServer::Impl {
       for (Periodic& p : periodic) p.timer.cancel();
       for (const auto& connection : connections()) connection->close_soon();
     });
-    bool clean = threads.empty() || wait(10, [this] { return shared.live_requests == 0; });
+    bool clean = threads.empty() || wait(10, [this] { return shared.replies == 0; });
     work.reset();  // only now: what the engine still has to say needs a thread to run on
     for (std::thread& thread : threads) thread.join();
     threads.clear();
@@ -184,13 +184,10 @@ void HttpServer::drain() {
   for (const auto& connection : impl_->connections()) connection->close_if_idle();
 }
 
-int HttpServer::live_requests() const {
-  std::lock_guard lock(impl_->shared.mutex);
-  return impl_->shared.live_requests;
-}
+int HttpServer::live_requests() const { return impl_->shared.unanswered; }
 
 bool HttpServer::wait_until_idle(double seconds) {
-  return impl_->wait(seconds, [this] { return impl_->shared.live_requests == 0; });
+  return impl_->wait(seconds, [this] { return impl_->shared.replies == 0 && impl_->shared.unwritten == 0; });
 }
 
 void HttpServer::every(double seconds, std::function<void()> task) {

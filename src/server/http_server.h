@@ -47,7 +47,7 @@ class HttpServer {
   void drain();
   // Requests whose answer is not complete.
   int live_requests() const;
-  // True when no request was left before `seconds` had passed.
+  // True when every answer was written to its end before `seconds` had passed.
   bool wait_until_idle(double seconds);
   // Closes everything; requests under way see their client gone. Returns when the threads have ended.
   void stop();

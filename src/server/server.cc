@@ -102,7 +102,7 @@ struct Server::Impl {
     auto model = dispatcher.model();
     drainer = std::thread([this, model] {
       if (model) model->pipeline.drain(options.drain_timeout_s);
-      http.wait_until_idle(1);  // the last answers leave
+      http.wait_until_idle(5);  // the last answers leave
       wakeup.signal();
     });
   }
