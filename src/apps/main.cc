@@ -14,6 +14,8 @@ int status_of(const Error& error) { return error.kind() == ErrorKind::kInvalidIn
 int run(int argc, char** argv) {
   CLI::App app("Quantize a model once with AutoRound and serve the folder it wrote.", "quaver");
   app.set_version_flag("--version", version_text());
+  app.option_defaults()->multi_option_policy(
+      CLI::MultiOptionPolicy::TakeLast);  // a repeated flag: the last counts
   app.require_subcommand(1);
   app.footer(
       "Start here:\n"
