@@ -74,6 +74,7 @@ ordered_json entry(const Tokenizer& tokenizer, const llm::Logprob& item, bool as
 // strip the space of the first token.
 std::string token_string(const Tokenizer& tokenizer, int32_t id, bool as_id) {
   if (as_id) return cat("token_id:", id);
+  if (id >= tokenizer.vocab_size()) return "";
   const std::array twice = {id, id};
   std::string once = tokenizer.decode(std::span(twice).first(1), false);
   std::string both = tokenizer.decode(twice, false);
@@ -82,6 +83,7 @@ std::string token_string(const Tokenizer& tokenizer, int32_t id, bool as_id) {
 }
 
 std::string token_bytes(const Tokenizer& tokenizer, int32_t id) {
+  if (id >= tokenizer.vocab_size()) return "";
   std::string text = token_string(tokenizer, id, false);
   std::string_view spelling = tokenizer.token_text(id);
   if (auto byte = hex_token_byte(spelling)) return *byte;

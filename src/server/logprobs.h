@@ -11,7 +11,8 @@
 
 namespace quaver::server {
 
-// What one token adds to a text, its leading space included; "token_id:N" when `as_id`.
+// What one token adds to a text, its leading space included; "token_id:N" when `as_id`. Ids beyond the
+// tokenizer's vocabulary (padding rows of the head) have no text.
 std::string token_string(const Tokenizer& tokenizer, int32_t id, bool as_id);
 // The bytes behind it: those of the vocabulary for a token that is part of a character, else those of the
 // text.

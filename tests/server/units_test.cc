@@ -19,6 +19,12 @@ TEST(Errors, ScrubPathsAndAddresses) {
             "use /v1/completions, 1/2 or and/or, http://x/y");
 }
 
+TEST(Logprobs, PaddingRowsOfTheHeadHaveNoText) {
+  FakeTokenizer tokenizer;
+  EXPECT_EQ(token_string(tokenizer, tokenizer.vocab_size() + 3, false), "");
+  EXPECT_EQ(token_bytes(tokenizer, tokenizer.vocab_size() + 3), "");
+}
+
 TEST(Errors, EveryKindHasItsStatus) {
   auto status = [](ErrorKind kind, bool draining = false) {
     return to_api_error(Error(kind, "m", "f"), draining).status;
