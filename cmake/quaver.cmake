@@ -16,9 +16,6 @@ endif()
 # Not lld: version 14 (Debian 12) breaks the unwinding of functions that GCC splits into hot and cold parts, so that
 # an exception on its way to a handler aborts the program.
 
-# libstdc++ first: some torch wheels export an old std::filesystem of their own, which must not be found before it.
-add_link_options("LINKER:--push-state,--no-as-needed" -lstdc++ "LINKER:--pop-state")
-
 add_compile_options(-Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror)
 if(QUAVER_SANITIZE)
   add_compile_options(-fsanitize=${QUAVER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)

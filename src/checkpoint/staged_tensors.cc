@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/remove_tree.h"
 #include "checkpoint/printable.h"
 #include "checkpoint/safetensors_writer.h"
 
@@ -103,7 +104,7 @@ TensorView StagedTensors::read(std::string_view name) const {
 
 void StagedTensors::clear() {
   parts_.clear();
-  fs::remove_all(folder_);
+  remove_tree(folder_);
 }
 
 }  // namespace quaver

@@ -12,6 +12,7 @@
 
 #include "base/cpu_features.h"
 #include "base/error.h"
+#include "base/remove_tree.h"
 #include "base/thread_pool.h"
 #include "checkpoint/staged_tensors.h"
 #include "formats/format.h"
@@ -363,7 +364,7 @@ class Job {
     report_.scheme = to_string(options_.rules.base);
     for (const TensorInfo& info : source_->tensors())
       report_.source_bytes += static_cast<int64_t>(info.size_bytes);
-    std::filesystem::remove_all(folder);
+    remove_tree(folder);
     std::filesystem::create_directories(folder);
     ExportedModel result{.source = *source_,
                          .source_path = options_.model,

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/mapped_file.h"
+#include "base/remove_tree.h"
 
 namespace quaver::quantize {
 namespace {
@@ -66,7 +67,7 @@ OutputFolder::OutputFolder(const fs::path& target, const json& fingerprint, bool
       return;
     }
   }
-  fs::remove_all(partial_);
+  remove_tree(partial_);
   fs::create_directories(partial_);
   write_file_atomically(record, fingerprint.dump(1) + "\n");
 }
@@ -75,8 +76,8 @@ void OutputFolder::publish() {
   fs::path replaced = with_suffix(target_, ".replaced");
   if (fs::exists(target_)) fs::rename(target_, replaced);
   fs::rename(result(), target_);
-  fs::remove_all(replaced);
-  fs::remove_all(partial_);
+  remove_tree(replaced);
+  remove_tree(partial_);
 }
 
 std::vector<std::string> copy_sidecars(const fs::path& source, const fs::path& target) {

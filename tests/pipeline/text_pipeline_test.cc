@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/remove_tree.h"
 
 namespace quaver::pipeline {
 namespace {
@@ -22,7 +23,7 @@ class ModelFolder {
   explicit ModelFolder(const std::string& model) {
     const std::string test = ::testing::UnitTest::GetInstance()->current_test_info()->name();
     path_ = fs::path(::testing::TempDir()) / ("text_pipeline_" + test);
-    fs::remove_all(path_);
+    remove_tree(path_);
     fs::copy(fs::path(QUAVER_TEST_DATA) / "golden/models" / model, path_);
     write("tokenizer.json", tokenizer().dump());
     write("tokenizer_config.json",
@@ -31,7 +32,7 @@ class ModelFolder {
               .dump());
     write("generation_config.json", json{{"eos_token_id", 2}, {"temperature", 0.6}}.dump());
   }
-  ~ModelFolder() { fs::remove_all(path_); }
+  ~ModelFolder() { remove_tree(path_); }
   std::string path() const { return path_.string(); }
   void write(const std::string& name, const std::string& text) const { std::ofstream(path_ / name) << text; }
 

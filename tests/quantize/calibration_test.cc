@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/remove_tree.h"
 #include "quantize/fake_tokenizer.h"
 
 namespace quaver::quantize {
@@ -21,10 +22,10 @@ class CalibrationTest : public ::testing::Test {
   void SetUp() override {
     folder_ =
         fs::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(folder_);
+    remove_tree(folder_);
     fs::create_directories(folder_);
   }
-  void TearDown() override { fs::remove_all(folder_); }
+  void TearDown() override { remove_tree(folder_); }
 
   std::string file(const std::string& name, const std::string& content) {
     std::ofstream(folder_ / name, std::ios::binary) << content;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/mapped_file.h"
+#include "base/remove_tree.h"
 
 namespace quaver::quantize {
 namespace {
@@ -17,10 +18,10 @@ class OutputFolderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     root_ = fs::path(::testing::TempDir()) / ::testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
+    remove_tree(root_);
     fs::create_directories(root_);
   }
-  void TearDown() override { fs::remove_all(root_); }
+  void TearDown() override { remove_tree(root_); }
 
   void write(const fs::path& path, const std::string& text) {
     fs::create_directories(path.parent_path());
