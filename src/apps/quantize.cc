@@ -1,4 +1,6 @@
 // quaver quantize: the flags, spellings and defaults of the auto-round tool.
+#include <malloc.h>
+
 #include <cstdio>
 
 #include "apps/commands.h"
@@ -89,7 +91,16 @@ void print_plan(const std::vector<LayerDecision>& decisions) {
   std::fflush(stdout);
 }
 
+// Tuning frees and takes the same megabytes at every operation; giving them back to the system each time
+// costs about 8% of the run in page faults.
+void keep_freed_memory() {
+  constexpr int kBytes = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, kBytes);
+  mallopt(M_TRIM_THRESHOLD, kBytes);
+}
+
 int run(const Flags& flags) {
+  keep_freed_memory();
   JobOptions job = job_of(flags);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
   JobListener listener{.on_plan = print_plan,
