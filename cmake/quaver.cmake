@@ -38,7 +38,7 @@ function(quaver_isa_flags)
     elseif(source MATCHES "_vnni\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
         "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-mprefer-vector-width=512")
-    elseif(source MATCHES "_bf16\\.cc$")
+    elseif(source MATCHES "_avx512bf16\\.cc$")
       set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS
         "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512bf16;-mprefer-vector-width=512")
     endif()

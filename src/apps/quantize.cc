@@ -97,6 +97,7 @@ void keep_freed_memory() {
   constexpr int kBytes = 1 << 30;
   mallopt(M_MMAP_THRESHOLD, kBytes);
   mallopt(M_TRIM_THRESHOLD, kBytes);
+  mallopt(M_MXFAST, 0);  // fast bins are swept at each large allocation
 }
 
 int run(const Flags& flags) {

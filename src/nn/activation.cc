@@ -4,9 +4,12 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/silu.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include "base/thread_pool.h"
 #include "kernels/activation/activation.h"
+#include "kernels/activation/activation_bf16.h"
+#include "nn/bf16_pointer.h"
 #include "nn/kernel_path.h"
 
 namespace quaver::nn {
@@ -34,11 +37,41 @@ at::Tensor kernel(Activation activation, const at::Tensor& gate, const at::Tenso
   return y;
 }
 
+struct Bf16Gated : torch::autograd::Function<Bf16Gated> {
+  static kernels::GatedBf16Args args(const at::Tensor& gate, const at::Tensor& up, bool silu) {
+    return {.function = silu ? kernels::GateFunction::kSilu : kernels::GateFunction::kGeluTanh,
+            .gate = bf16_bits(gate),
+            .up = bf16_bits(up),
+            .count = gate.numel(),
+            .pool = &global_thread_pool()};
+  }
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& gate,
+                            const at::Tensor& up, bool silu) {
+    at::Tensor g = gate.contiguous(), u = up.contiguous(), y = at::empty_like(g);
+    kernels::gated_bf16(args(g, u, silu), mutable_bf16_bits(y));
+    context->save_for_backward({g, u});
+    context->saved_data["silu"] = silu;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    torch::autograd::variable_list saved = context->get_saved_variables();
+    at::Tensor dy = gradients[0].contiguous(), dgate = at::empty_like(dy), dup = at::empty_like(dy);
+    kernels::gated_bf16_gradient(args(saved[0], saved[1], context->saved_data["silu"].toBool()),
+                                 bf16_bits(dy), mutable_bf16_bits(dgate), mutable_bf16_bits(dup));
+    return {dgate, dup, {}};
+  }
+};
+
 }  // namespace
 
 at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
   // The erf form has no kernel: no decoder uses it in practice.
-  if (activation != Activation::kGelu && kernels_apply(gate, {&up})) return kernel(activation, gate, up);
+  if (activation == Activation::kGelu) return activate(activation, gate) * up;
+  if (kernels_apply(gate, {&up})) return kernel(activation, gate, up);
+  if (bf16_kernels_apply(gate)) return Bf16Gated::apply(gate, up, activation == Activation::kSilu);
   return activate(activation, gate) * up;
 }
 

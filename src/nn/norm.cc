@@ -3,15 +3,55 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/rsqrt.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <utility>
 
 #include "base/thread_pool.h"
 #include "kernels/norm/norm.h"
+#include "kernels/norm/norm_bf16.h"
+#include "nn/bf16_pointer.h"
 #include "nn/kernel_path.h"
 #include "nn/precision.h"
 
 namespace quaver::nn {
+
+namespace {
+
+struct Bf16RmsNorm : torch::autograd::Function<Bf16RmsNorm> {
+  static kernels::RmsNormBf16Args args(const at::Tensor& x, const at::Tensor& scale, double eps,
+                                       bool round_first) {
+    return {.x = bf16_bits(x),
+            .weight = scale.const_data_ptr<float>(),
+            .rows = x.numel() / x.size(-1),
+            .width = x.size(-1),
+            .epsilon = static_cast<float>(eps),
+            .round_first = round_first,
+            .pool = &global_thread_pool()};
+  }
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& scale, double eps, bool round_first) {
+    at::Tensor rows = x.contiguous(), y = at::empty_like(rows);
+    kernels::rms_norm_bf16(args(rows, scale, eps, round_first), mutable_bf16_bits(y));
+    context->save_for_backward({rows, scale});
+    context->saved_data["eps"] = eps;
+    context->saved_data["round_first"] = round_first;
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    torch::autograd::variable_list saved = context->get_saved_variables();
+    at::Tensor dy = gradients[0].contiguous(), dx = at::empty_like(dy);
+    kernels::rms_norm_bf16_gradient(args(saved[0], saved[1], context->saved_data["eps"].toDouble(),
+                                         context->saved_data["round_first"].toBool()),
+                                    bf16_bits(dy), mutable_bf16_bits(dx));
+    return {dx, {}, {}, {}};
+  }
+};
+
+}  // namespace
 
 RmsNorm::RmsNorm(at::Tensor weight, double eps, NormFlavour flavour)
     : weight_(std::move(weight)), eps_(eps), flavour_(flavour) {
@@ -43,7 +83,10 @@ at::Tensor RmsNorm::kernel(const at::Tensor& x) const {
 }
 
 at::Tensor RmsNorm::forward(const at::Tensor& x) const {
-  return kernels_apply(x, {&weight_}) ? kernel(x) : aten(x);
+  if (kernels_apply(x, {&weight_})) return kernel(x);
+  if (bf16_kernels_apply(x, {&weight_}))
+    return Bf16RmsNorm::apply(x, scale_, eps_, flavour_ == NormFlavour::kCastThenScale);
+  return aten(x);
 }
 
 }  // namespace quaver::nn

@@ -4,9 +4,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/cos.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/where.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +16,8 @@
 
 #include "base/thread_pool.h"
 #include "kernels/rope/rope.h"
+#include "kernels/rope/rope_bf16.h"
+#include "nn/bf16_pointer.h"
 #include "nn/kernel_path.h"
 
 namespace quaver::nn {
@@ -112,10 +116,45 @@ at::Tensor rope_kernel(const at::Tensor& x, const RopeAngles& angles) {
   return y;
 }
 
+struct Bf16Rope : torch::autograd::Function<Bf16Rope> {
+  static at::Tensor turned(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin,
+                           bool backwards) {
+    bool heads_together = x.stride(2) == 1 && x.stride(1) == x.size(2);
+    at::Tensor heads = heads_together ? x : x.contiguous();
+    at::Tensor y = at::empty(x.sizes(), x.options());
+    kernels::apply_rope_bf16({.x = bf16_bits(heads),
+                              .x_stride = heads.stride(0),
+                              .y = mutable_bf16_bits(y),
+                              .tokens = x.size(0),
+                              .heads = x.size(1),
+                              .head_dim = x.size(2),
+                              .rotary_dim = 2 * cos.size(1),
+                              .cos = cos.const_data_ptr<float>(),
+                              .sin = sin.const_data_ptr<float>(),
+                              .backwards = backwards,
+                              .pool = &global_thread_pool()});
+    return y;
+  }
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& cos, const at::Tensor& sin) {
+    context->save_for_backward({cos, sin});
+    return turned(x, cos, sin, false);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    torch::autograd::variable_list saved = context->get_saved_variables();
+    return {turned(gradients[0], saved[0], saved[1], true), {}, {}};
+  }
+};
+
 }  // namespace
 
 at::Tensor apply_rope(const at::Tensor& x, const RopeAngles& angles) {
-  return kernels_apply(x) ? rope_kernel(x, angles) : rope_aten(x, angles);
+  if (kernels_apply(x)) return rope_kernel(x, angles);
+  if (!bf16_kernels_apply(x)) return rope_aten(x, angles);
+  return Bf16Rope::apply(x, angles.cos.to(at::kFloat).contiguous(), angles.sin.to(at::kFloat).contiguous());
 }
 
 }  // namespace quaver::nn

@@ -1,16 +1,13 @@
 #include "quantize/autoround.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/arange.h>
-#include <ATen/ops/index_select.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
 
 #include "base/error.h"
+#include "quantize/batch_runner.h"
 #include "quantize/tunable_weight.h"
 
 namespace quaver::quantize {
@@ -58,32 +55,6 @@ class Minibatches {
   size_t next_;
 };
 
-// A few rows as the block sees them: flattened, each row a sequence of its own.
-class BatchRunner {
- public:
-  BatchRunner(const models::DecoderBlock& block, int64_t seqlen, at::Device device)
-      : block_(block),
-        seqlen_(seqlen),
-        one_row_(at::arange(seqlen, at::TensorOptions(at::kLong).device(device))) {}
-
-  at::Tensor forward(const at::Tensor& rows) const {  // [batch, seqlen, hidden] -> [batch * seqlen, hidden]
-    int64_t batch = rows.size(0);
-    nn::DenseAttention attention(std::vector<int64_t>(static_cast<size_t>(batch), seqlen_));
-    models::StepContext step{.positions = one_row_.repeat({batch}), .attention = &attention};
-    return block_.forward(rows.reshape({batch * seqlen_, rows.size(2)}), step);
-  }
-
- private:
-  const models::DecoderBlock& block_;
-  int64_t seqlen_;
-  at::Tensor one_row_;  // [seqlen] positions
-};
-
-at::Tensor select_rows(const Activations& from, std::span<const int64_t> rows) {
-  at::Tensor index = at::tensor(at::ArrayRef<int64_t>(rows.data(), rows.size())).to(from.rows.device());
-  return at::index_select(from.rows, 0, index);
-}
-
 // output - target in fp32 with the last position of each row set to zero: [batch, seqlen, hidden].
 at::Tensor masked_difference(const at::Tensor& output, const at::Tensor& target) {
   at::Tensor difference = output.detach().to(at::kFloat).view_as(target) - target.to(at::kFloat);
@@ -91,8 +62,11 @@ at::Tensor masked_difference(const at::Tensor& output, const at::Tensor& target)
   return difference;
 }
 
-double count_of(const at::Tensor& target) {
-  return static_cast<double>(target.size(0) * (target.size(1) - 1) * target.size(2));
+double squares_of(const at::Tensor& difference) { return difference.square().sum().item<double>(); }
+
+// Elements of `rows` rows that the loss looks at.
+double counted(const Activations& target, size_t rows) {
+  return static_cast<double>(rows) * static_cast<double>((target.seqlen() - 1) * target.rows.size(2));
 }
 
 class BlockTuner {
@@ -132,18 +106,21 @@ class BlockTuner {
  private:
   void install_fake_weights() {
     for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i].layer.linear->set_dense_weight(weights_[i].fake_quantize());
+      layers_[i].layer.linear->set_dense_weight(fakes_[i] = weights_[i].fake_quantize());
   }
 
   double update(Minibatches& batches, int64_t step) {
     double loss = 0;
-    for (int64_t i = 0; i < options_.gradient_accumulate_steps; ++i) loss += backward(batches.next());
+    std::vector<at::Tensor> gradients(weights_.size());
+    for (int64_t i = 0; i < options_.gradient_accumulate_steps; ++i)
+      loss += add_gradients(batches.next(), gradients);
     float decay = 1.0f - static_cast<float>(step) / static_cast<float>(options_.iters);
     for (size_t i = 0; i < weights_.size(); ++i) {
+      if (!gradients[i].defined()) continue;  // an expert that saw no token
       float lr = options_.lr > 0 ? options_.lr : default_lr(layers_[i].scheme.bits);
       float minmax_lr = options_.minmax_lr > 0 ? options_.minmax_lr : lr;
-      bool moved = weights_[i].step(lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
-      updated_[i] = updated_[i] || moved;
+      weights_[i].step(gradients[i], lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
+      updated_[i] = true;
     }
     return loss / static_cast<double>(options_.gradient_accumulate_steps);
   }
@@ -153,30 +130,47 @@ class BlockTuner {
     return options_.iters >= 1000 && bits <= 3 ? 2 * lr : lr;
   }
 
-  double backward(std::span<const int64_t> rows) {
-    at::Tensor target = select_rows(target_, rows);
-    at::Tensor output = runner_.forward(select_rows(input_, rows));
-    at::Tensor difference = masked_difference(output, target);
-    double count = count_of(target) * static_cast<double>(options_.gradient_accumulate_steps);
-    output.backward((difference * (2 * kLossScale / count)).to(output.scalar_type()).view_as(output));
-    double loss = difference.square().sum().item<double>() / count_of(target);
+  double add_gradients(std::span<const int64_t> rows, std::vector<at::Tensor>& sums) {
+    double count = counted(target_, rows.size());
+    double factor = 2 * kLossScale / (count * static_cast<double>(options_.gradient_accumulate_steps));
+    std::vector<double> squares(slices_of(rows));
+    auto output_gradient = [&](const at::Tensor& output, std::span<const int64_t> which, int64_t slice) {
+      at::Tensor difference = masked_difference(output, select_rows(target_.rows, which));
+      squares[static_cast<size_t>(slice)] = squares_of(difference);
+      return (difference * factor).to(output.scalar_type());
+    };
+    std::vector<at::Tensor> gradients = runner_.gradients(input_.rows, rows, fakes_, output_gradient);
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!sums[i].defined())
+        sums[i] = gradients[i];
+      else if (gradients[i].defined())
+        sums[i].add_(gradients[i]);
+    }
+    double loss = std::accumulate(squares.begin(), squares.end(), 0.0) / count;
     require(std::isfinite(loss), ErrorKind::kNonFinite, "the loss of ", layers_.front().layer.name,
             "'s block is not finite");
     return loss;
   }
 
   double held_out_loss() {
-    at::NoGradGuard no_grad;
-    double sum = 0, count = 0;
+    double sum = 0;
     auto batch_size = static_cast<size_t>(options_.batch_size);
     for (size_t at = 0; at < split_.held_out.size(); at += batch_size) {
-      auto rows = std::span(split_.held_out).subspan(at, std::min(batch_size, split_.held_out.size() - at));
-      at::Tensor target = select_rows(target_, rows);
-      at::Tensor difference = masked_difference(runner_.forward(select_rows(input_, rows)), target);
-      sum += difference.square().sum().item<double>();
-      count += count_of(target);
+      auto rows = std::span<const int64_t>(split_.held_out).subspan(at);
+      rows = rows.first(std::min(batch_size, rows.size()));
+      std::vector<double> squares(slices_of(rows));
+      runner_.forward(input_.rows, rows,
+                      [&](const at::Tensor& output, std::span<const int64_t> which, int64_t slice) {
+                        squares[static_cast<size_t>(slice)] =
+                            squares_of(masked_difference(output, select_rows(target_.rows, which)));
+                      });
+      sum += std::accumulate(squares.begin(), squares.end(), 0.0);
     }
-    return sum / count;
+    return sum / counted(target_, split_.held_out.size());
+  }
+
+  size_t slices_of(std::span<const int64_t> rows) const {
+    return static_cast<size_t>(runner_.num_slices(static_cast<int64_t>(rows.size())));
   }
 
   void consider(int64_t step, BlockLoss& loss) {
@@ -200,6 +194,7 @@ class BlockTuner {
   std::mt19937_64 random_;
   Split split_;
   std::vector<TunableWeight> weights_;
+  std::vector<at::Tensor> fakes_{layers_.size()};  // what the block's linears hold: [out, in] each
   std::vector<bool> updated_ = std::vector<bool>(layers_.size(), false);
 };
 
@@ -214,14 +209,18 @@ BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layer
   return loss;
 }
 
-void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out,
-               int64_t batch_size) {
-  at::NoGradGuard no_grad;
+void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out, int64_t batch_size,
+               bool observed) {
   BatchRunner runner(block, in.seqlen(), in.rows.device());
-  for (int64_t at = 0; at < in.num_rows(); at += batch_size) {
-    int64_t rows = std::min(batch_size, in.num_rows() - at);
-    at::Tensor result = runner.forward(in.rows.narrow(0, at, rows));
-    out.rows.narrow(0, at, rows).copy_(result.view({rows, in.seqlen(), -1}));
+  if (observed) runner.keep_whole();
+  std::vector<int64_t> all(static_cast<size_t>(in.num_rows()));
+  std::iota(all.begin(), all.end(), 0);
+  for (size_t at = 0; at < all.size(); at += static_cast<size_t>(batch_size)) {
+    size_t rows = std::min(static_cast<size_t>(batch_size), all.size() - at);
+    runner.forward(in.rows, std::span(all).subspan(at, rows),
+                   [&](const at::Tensor& output, std::span<const int64_t> which, int64_t) {
+                     out.rows.narrow(0, which.front(), output.size(0)).copy_(output);
+                   });
   }
 }
 

@@ -59,8 +59,8 @@ BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layer
                      const StepListener& listener);
 
 // Runs the block over all rows, `batch_size` at a time, without gradients; `out` may be the same tensor as
-// `in`.
-void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out,
-               int64_t batch_size);
+// `in`. `observed`: layers of the block have input observers, which then see one whole batch after the other.
+void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out, int64_t batch_size,
+               bool observed = false);
 
 }  // namespace quaver::quantize

@@ -279,7 +279,7 @@ class Job {
         at::Tensor squares = x.detach().to(at::kFloat).square().reshape({-1, x.size(-1)}).sum(0);
         sums[i] = sums[i].defined() ? sums[i] + squares : squares;
       });
-    run_block(block, exact_, exact_, options_.tune.batch_size);
+    run_block(block, exact_, exact_, options_.tune.batch_size, /*observed=*/true);
     std::vector<std::vector<float>> importance;
     for (size_t i = 0; i < layers_.size(); ++i) {
       layers_[i].layer.linear->set_input_observer(nullptr);

@@ -91,9 +91,8 @@ const at::Tensor& TunableWeight::fake_quantize() {
   return fake_;
 }
 
-bool TunableWeight::step(float lr, float minmax_lr) {
-  if (!fake_.grad().defined()) return false;
-  at::Tensor gradient = fake_.grad().contiguous();
+void TunableWeight::step(const at::Tensor& fake_gradient, float lr, float minmax_lr) {
+  at::Tensor gradient = fake_gradient.contiguous();
   QdqTensors tensors{weight_, value_, alpha_, beta_, group_};
   if (weight_.is_cpu()) {
     kernels::qdq_backward(kernel_args(tensors, scheme_), {.dw_hat = gradient.const_data_ptr(),
@@ -109,8 +108,6 @@ bool TunableWeight::step(float lr, float minmax_lr) {
     sign_step(alpha_, gradients.alpha, minmax_lr);
     sign_step(beta_, gradients.beta, minmax_lr);
   }
-  fake_.mutable_grad().reset();
-  return true;
 }
 
 QdqResult TunableWeight::codes() const {

@@ -15,8 +15,7 @@ namespace quaver::quantize {
 // Integer quantize-dequantize with a straight-through gradient and sign descent (AutoRound: Cheng et al.,
 // "Optimize Weight Rounding via Signed Gradient Descent for the Quantization of LLMs", 2023); the formulas
 // stand in kernels/qdq/qdq.h. V is [out, in], alpha and beta are [out, groups], all float32; V starts at 0,
-// alpha and beta at 1. Memory per weight: V 4 bytes, the fake-quantized weight and its gradient one weight
-// each. Not thread safe.
+// alpha and beta at 1. Memory per weight: V 4 bytes, and the fake-quantized weight. Not thread safe.
 class TunableWeight {
  public:
   // `weight` is [out, in], contiguous, float32 or bfloat16, and is only read.
@@ -26,10 +25,9 @@ class TunableWeight {
   // the weight's dtype. It is a leaf that asks for a gradient.
   const at::Tensor& fake_quantize();
 
-  // One step of sign descent from the gradient that backward left in fake_quantize()'s tensor; clears that
-  // gradient. A weight without a gradient (an expert that saw no token) stays as it is, and false is
-  // returned. A rate of 0 leaves its parameters alone.
-  bool step(float lr, float minmax_lr);
+  // One step of sign descent from the loss's gradient with respect to fake_quantize()'s tensor, [out, in]. A
+  // rate of 0 leaves its parameters alone.
+  void step(const at::Tensor& fake_gradient, float lr, float minmax_lr);
 
   // Integer codes, zeros and fp16 scales under the current V, alpha, beta.
   QuantWeight quantized() const;

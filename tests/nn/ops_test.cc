@@ -15,6 +15,24 @@
 namespace quaver::nn {
 namespace {
 
+// Runs `body` on `x` in bf16, forward and backward, by kernels and by ATen expressions, and compares outputs
+// and gradients. `roundings` is how many times the expressions round where the kernel does once.
+template <class Body>
+void expect_bf16_paths_agree(Body body, at::Tensor x, double roundings) {
+  x = x.to(at::kBFloat16);
+  auto both = [&] {
+    at::Tensor leaf = x.detach().clone().requires_grad_();
+    at::Tensor y = body(leaf);
+    y.backward(randn(y.sizes().vec(), 99).to(at::kBFloat16));
+    return std::pair(y.detach(), leaf.grad());
+  };
+  auto [y, gradient] = both();
+  AtenOnly reference;
+  auto [expected, expected_gradient] = both();
+  EXPECT_TRUE(near(y, expected, roundings, 0x1p-9));
+  EXPECT_TRUE(near(gradient, expected_gradient, roundings, 0x1p-9));
+}
+
 // Runs `body` on both paths.
 template <class Body>
 void expect_paths_agree(Body body, double width) {
@@ -55,6 +73,34 @@ TEST(RmsNorm, RoundsWhereTheFlavourSays) {
   EXPECT_EQ(first[0][0].item<float>(), bf16(bf16(inverse) * weight[0].item<float>()));
   at::Tensor second = RmsNorm(weight, 0, NormFlavour::kOnePlusWeight).forward(x);
   EXPECT_EQ(second[0][0].item<float>(), bf16(inverse * (1 + weight[0].item<float>())));
+}
+
+TEST(RmsNorm, Bf16KernelAgreesWithGradients) {
+  for (NormFlavour flavour : {NormFlavour::kCastThenScale, NormFlavour::kOnePlusWeight}) {
+    RmsNorm norm(randn({72}, 1).to(at::kBFloat16), 1e-3, flavour);
+    expect_bf16_paths_agree([&](const at::Tensor& x) { return norm.forward(x); }, randn({5, 72}, 2), 4);
+  }
+}
+
+TEST(Gated, Bf16KernelAgreesWithGradients) {
+  at::Tensor up = randn({3, 40}, 2).to(at::kBFloat16);
+  for (Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh}) {
+    auto by_gate = [&](const at::Tensor& x) { return gated(activation, x, up); };
+    auto by_up = [&](const at::Tensor& x) { return gated(activation, up, x); };
+    expect_bf16_paths_agree(by_gate, randn({3, 40}, 1) * 3, 4);
+    expect_bf16_paths_agree(by_up, randn({3, 40}, 1) * 3, 4);
+  }
+}
+
+TEST(Rope, Bf16KernelAgreesWithGradients) {
+  RopeTable table({.dim = 16, .theta = 100}, at::kCPU);
+  at::Tensor positions = at::tensor({0, 7, 1, 300}, at::kLong);
+  for (int64_t head_dim : {16, 24}) {
+    auto body = [&](const at::Tensor& x) {
+      return apply_rope(x.narrow(1, 1, 3), table.angles(positions, at::kBFloat16));
+    };
+    expect_bf16_paths_agree(body, randn({4, 5, head_dim}, 1), 4);
+  }
 }
 
 TEST(Gated, KernelAgrees) {
