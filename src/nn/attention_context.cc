@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/attention/attention.h"
+#include "nn/bf16_attention.h"
 #include "nn/kernel_path.h"
 #include "nn/precision.h"
 
@@ -54,6 +55,7 @@ at::Tensor softcapped(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 at::Tensor attend_equal(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const AttentionParams& params) {
   int64_t heads = q.size(2), length = q.size(1);
+  if (params.softcap == 0 && bf16_kernels_apply(q)) return bf16_attention(q, k, v, params);
   at::Tensor queries = q.transpose(1, 2), keys = spread(k.transpose(1, 2), heads);
   at::Tensor values = spread(v.transpose(1, 2), heads);
   if (params.softcap != 0) return softcapped(queries, keys, values, params).transpose(1, 2);

@@ -71,6 +71,32 @@ TEST_P(DenseAttentionTest, BothBodiesMatch) {
   EXPECT_TRUE(near(attention.attend(0, all.q, all.k, all.v, params), want, kHeadDim)) << "ATen";
 }
 
+// bf16 with gradients: 200 positions, so that scores come in several pieces. Outputs against double
+// precision, gradients against the ATen body's in float32 on the same numbers.
+TEST_P(DenseAttentionTest, Bf16KernelsMatchWithGradients) {
+  AttentionParams params = GetParam().params;
+  Inputs rounded;
+  for (auto [to, from] : {std::pair(&rounded.q, 1), {&rounded.k, 2}, {&rounded.v, 3}})
+    *to = randn({200, from == 1 ? 96 : kKvHeads, kHeadDim}, static_cast<uint64_t>(from)).to(at::kBFloat16);
+  at::Tensor upstream = randn({200, 96, kHeadDim}, 4).to(at::kBFloat16);
+  auto run = [&](at::ScalarType dtype) {
+    std::vector<at::Tensor> leaves;
+    for (const at::Tensor& x : {rounded.q, rounded.k, rounded.v})
+      leaves.push_back(x.to(dtype, /*non_blocking=*/false, /*copy=*/true).requires_grad_());
+    at::Tensor y = DenseAttention({200}).attend(0, leaves[0], leaves[1], leaves[2], params);
+    y.backward(upstream.to(dtype));
+    std::vector<at::Tensor> results = {y.detach().to(at::kFloat)};
+    for (const at::Tensor& leaf : leaves) results.push_back(leaf.grad().to(at::kFloat));
+    return results;
+  };
+  std::vector<at::Tensor> got = run(at::kBFloat16), want = run(at::kFloat);
+  for (size_t i = 0; i < got.size(); ++i) {
+    // Scores, weights and results are rounded, about four times along a path, each to 2^-9 at most.
+    double error = ((got[i] - want[i]).norm() / want[i].norm()).item<double>();
+    EXPECT_LT(error, 4 * 0x1p-9) << "output, dq, dk, dv: number " << i;
+  }
+}
+
 TEST_P(DenseAttentionTest, EqualLengthsRunAsOneBatch) {
   AtenOnly aten;
   Inputs all = random_inputs(18);
