@@ -85,4 +85,13 @@ bool can_reason(const ChatTemplate& chat_template, const std::string& bos, const
   return false;
 }
 
+int64_t num_parameters(models::CausalLm& model) {
+  const models::CausalLmInfo& info = model.info();
+  int64_t total = info.vocab_size * info.hidden_size * (info.tied_embeddings ? 1 : 2);
+  for (int64_t i = 0; i < info.num_layers; ++i)
+    for (const auto& linear : model.block(i).linears())
+      total += linear.linear->out_features() * linear.linear->in_features();
+  return total;
+}
+
 }  // namespace quaver::pipeline

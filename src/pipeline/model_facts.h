@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "models/llm/causal_lm.h"
 #include "pipeline/pipeline.h"
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
@@ -22,5 +23,8 @@ std::string special_token(const Checkpoint& checkpoint, const Tokenizer& tokeniz
 
 // Whether the prompt that the template writes can open (or close) a thinking section.
 bool can_reason(const ChatTemplate& chat_template, const std::string& bos, const std::string& eos);
+
+// Weights of linear layers, embeddings and head; norms and biases, less than a thousandth, are not counted.
+int64_t num_parameters(models::CausalLm& model);
 
 }  // namespace quaver::pipeline

@@ -21,6 +21,8 @@ struct ModelCard {
   std::vector<std::string> capabilities;  // "chat", "completions"
   json quantization;                      // format name per component
   int64_t max_model_len = 0;
+  int64_t weight_bytes = 0;  // of the checkpoint's tensors, as they lie in its files
+  int64_t num_parameters = 0;
   json generation_defaults;          // the checkpoint's generation_config.json, {} when absent
   std::string bos_token, eos_token;  // as text, "" when the model has none
   bool reasoning = false;            // the template can open a thinking section

@@ -75,6 +75,8 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
                     const ChatTemplate* chat_template) {
   ModelCard card;
   card.path = options.model;
+  for (const TensorInfo& tensor : checkpoint.tensors())
+    card.weight_bytes += static_cast<int64_t>(tensor.size_bytes);
   if (chat_template) card.capabilities.push_back("chat");
   card.capabilities.push_back("completions");
   card.quantization = {{"language_model", source.format() ? json(source.format()->name) : json(nullptr)}};
@@ -97,13 +99,14 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
                        .kernel_layout_only = true};
   load.exact_activations = options.dtype == "float32";
   nn::WeightSource source(*checkpoint, load);
-  std::shared_ptr<const models::CausalLm> model = models::load_causal_lm(source);
+  std::shared_ptr<models::CausalLm> model = models::load_causal_lm(source);
   warm_up(*model, device);
   std::shared_ptr<const Tokenizer> tokenizer = models::open_tokenizer(options.model);
   std::unique_ptr<ChatTemplate> chat_template = models::open_chat_template(options.model);
   ModelCard card = make_card(options, *checkpoint, source, *tokenizer, chat_template.get());
   llm::EngineOptions limits = engine_limits(options, model->info(), device, free_memory(device));
   card.max_model_len = limits.scheduler.max_model_len;
+  card.num_parameters = num_parameters(*model);
   llm::EngineModel engine_model{.model = model,
                                 .tokenizer = tokenizer,
                                 .end_tokens = end_tokens(*checkpoint, *tokenizer, model->info().vocab_size),
