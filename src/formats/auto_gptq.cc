@@ -115,6 +115,7 @@ const Format kAutoGptqFormat = {
     .unpack = unpack_packed_layer,
     .pack = pack,
     .config_json = config_json,
+    .smallest_zero_point = 1,
     .unmatched_rules = unmatched_rules,
 };
 

@@ -46,6 +46,7 @@ struct Format {
   std::vector<NamedTensor> (*pack)(const QuantWeight&, std::string_view layer, const Recipe&);
   // The value of "quantization_config". Null when read-only.
   json (*config_json)(const Recipe&);
+  int smallest_zero_point = 0;  // that `pack` can store
   // Rules of the config that fit no tensor, in the file's order; detect_format logs them.
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
 };

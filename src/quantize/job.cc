@@ -236,7 +236,7 @@ class Job {
       const LayerDecision& decision = decisions_.at(block_prefix(index) + linear.name);
       report.layers.push_back({.name = decision.name, .scheme = decision.scheme, .remark = decision.reason});
       if (decision.scheme.bits != 16)
-        layers_.push_back({.layer = linear, .scheme = decision.scheme, .result = nullptr});
+        layers_.push_back({.layer = linear, .scheme = storable(decision.scheme), .result = nullptr});
     }
     if (options_.method == Method::kRtn) {
       round_layers({});
@@ -247,6 +247,11 @@ class Job {
       tune(*block, index, report);
     }
     return report;
+  }
+
+  Scheme storable(Scheme scheme) const {
+    scheme.zero_from_one = !scheme.sym && format_.smallest_zero_point > 0;
+    return scheme;
   }
 
   void tune(models::DecoderBlock& block, int64_t index, BlockReport& report) {
@@ -307,6 +312,7 @@ class Job {
                             .bits = layer.scheme.bits,
                             .group = layer.scheme.group_size,
                             .sym = layer.scheme.sym,
+                            .zero_from_one = layer.scheme.zero_from_one,
                             .what = layer.layer.name,
                             .pool = &global_thread_pool()};
     return importance.empty() ? rtn(values, problem) : opt_rtn(values, importance, problem);

@@ -35,6 +35,7 @@ struct Terms {
   at::Tensor below, above;  // a = -m- alpha, c = m+ beta
   at::Tensor scale, zero;   // zero: 0 when symmetric
   at::Tensor floored;       // where |s| met its floor
+  at::Tensor steps;         // asymmetric: what the range is divided by
   at::Tensor weight, code;  // code is unclamped
   float code_min = 0, code_max = 0;
 };
@@ -58,9 +59,16 @@ Terms terms_of(const QdqTensors& in, const Scheme& scheme) {
     t.code_max = levels / 2 - 1;
   } else {
     at::Tensor raw = round_to_f16((t.above + t.below) / (levels - 1));
-    t.floored = raw < floor;
     t.scale = raw.clamp_min(floor);
     t.zero = at::round(t.below / t.scale);
+    t.steps = at::full_like(raw, levels - 1);
+    if (scheme.zero_from_one) {
+      t.steps = at::where(t.zero < 1, t.steps - 1, t.steps);
+      raw = round_to_f16((t.above + t.below) / t.steps);
+      t.scale = raw.clamp_min(floor);
+      t.zero = t.zero.clamp_min(1);
+    }
+    t.floored = raw < floor;
     t.code_min = 0;
     t.code_max = levels - 1;
   }
@@ -101,8 +109,9 @@ QdqGradients qdq_backward_aten(const QdqTensors& in, const Scheme& scheme, const
     dbeta = per_extreme * ((t.above > t.below).to(at::kFloat) + tie) * t.high;
   } else {
     // z = -m- alpha / s moves only the codes that the clamp holds.
-    at::Tensor by_zero = (upstream * t.scale * (inside - 1)).sum(-1, true);
-    at::Tensor total = (by_scale - by_zero * t.below / t.scale.square()) * alive / (levels - 1);
+    at::Tensor moves = (t.steps == levels - 1).to(at::kFloat);
+    at::Tensor by_zero = (upstream * t.scale * (inside - 1)).sum(-1, true) * moves;
+    at::Tensor total = (by_scale - by_zero * t.below / t.scale.square()) * alive / t.steps;
     dalpha = total * -t.low + by_zero * -t.low / t.scale;
     dbeta = total * t.high;
   }

@@ -19,6 +19,7 @@ struct Scheme {
   int bits = 4;              // 2, 3, 4 or 8; 16 leaves the layer as it is
   int64_t group_size = 128;  // input channels that share a scale; -1 = the whole row
   bool sym = true;
+  bool zero_from_one = false;  // asymmetric zero points in [1, 2^bits - 1], where the file can't hold a 0
   bool operator==(const Scheme&) const = default;
 };
 

@@ -25,7 +25,10 @@ int64_t resolved_group(const at::Tensor& weight, const Scheme& scheme) {
 }
 
 kernels::QdqArgs kernel_args(const QdqTensors& tensors, const Scheme& scheme) {
-  return {.scheme = {.bits = scheme.bits, .group = tensors.group, .symmetric = scheme.sym},
+  return {.scheme = {.bits = scheme.bits,
+                     .group = tensors.group,
+                     .symmetric = scheme.sym,
+                     .zero_from_one = scheme.zero_from_one},
           .rows = tensors.weight.size(0),
           .cols = tensors.weight.size(1),
           .w = tensors.weight.const_data_ptr(),

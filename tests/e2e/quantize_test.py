@@ -27,6 +27,8 @@ def files_of(folder):
     ("auto_round", ["--scheme", "W4A16", "--asym", "--iters", 0]),
     ("auto_round", ["--scheme", "W8A16", "--group-size", -1, "--iters", 0, "--disable_opt_rtn"]),
     ("auto_gptq", ["--scheme", "W4A16"]),
+    ("auto_gptq", ["--scheme", "W2A16", "--group_size", 32, "--asym"]),
+    ("auto_gptq", ["--scheme", "W2A16", "--group_size", 32, "--asym", "--iters", 0]),
     ("auto_awq", ["--scheme", "W4A16", "--asym"]),
 ])
 def test_every_format_loads_again(run, tiny_model, tmp_path, form, flags):

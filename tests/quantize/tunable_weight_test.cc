@@ -82,7 +82,32 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{{4, 32, false}, 64, at::kFloat}, Case{{2, 64, true}, 160, at::kBFloat16},
                       Case{{2, 64, false}, 160, at::kBFloat16}, Case{{3, 128, true}, 256, at::kFloat},
                       Case{{8, -1, true}, 96, at::kBFloat16}, Case{{8, -1, false}, 96, at::kFloat},
-                      Case{{4, 128, true}, 64, at::kFloat}));
+                      Case{{4, 128, true}, 64, at::kFloat}, Case{{4, 32, false, true}, 96, at::kFloat},
+                      Case{{2, 64, false, true}, 160, at::kBFloat16}));
+
+// Files that store z - 1 have no room for 0, which a group of one sign would take.
+TEST(TunableWeight, ZeroPointsFromOne) {
+  for (at::Tensor weight : {at::randn({4, 64}).abs(), at::zeros({4, 64}), at::randn({4, 64})}) {
+    TunableWeight tunable(weight, {2, 32, false, /*zero_from_one=*/true});
+    for (int i = 0; i < 20; ++i) {
+      QuantWeight quant = tunable.quantized();
+      validate(quant, "weight");
+      for (uint8_t zero : std::get<IntegerZeros>(quant.offset).data.as<uint8_t>()) {
+        EXPECT_GE(zero, 1);
+        EXPECT_LE(zero, 3);
+      }
+      tunable.step(at::randn({4, 64}), 0.1f, 0.1f);
+    }
+  }
+}
+
+// 2 bits and zero point 1: codes 1 to 3 stand for 0, s and 2s, so the largest value is kept exactly.
+TEST(TunableWeight, ZeroPointsFromOneKeepTheLargestValue) {
+  at::Tensor weight = at::tensor({0.0, 0.5, 1.0, 0.25}, at::kFloat).view({1, 4});
+  TunableWeight tunable(weight, {2, 4, false, /*zero_from_one=*/true});
+  at::Tensor expected = at::tensor({0.0, 0.5, 1.0, 0.0}, at::kFloat).view({1, 4});
+  EXPECT_TRUE(at::equal(tunable.fake_quantize().detach(), expected));
+}
 
 // A wrong scale gradient would hide behind signs in one group; here the loss is a parabola in one number.
 TEST(TunableWeight, GradientsMatchFiniteDifferencesWhereTheyExist) {

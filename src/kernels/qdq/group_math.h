@@ -14,6 +14,7 @@ struct GroupScale {
   float range_min, range_max;    // m- and m+
   float shrunk_min, shrunk_max;  // m- alpha and m+ beta
   bool floored;                  // |scale| was raised to its floor, which passes no gradient
+  float steps;                   // asymmetric: what the range is divided by; zero is fixed when below high
 };
 
 // What one group's elements add up to, with dw = dL/dw_hat.
@@ -44,12 +45,19 @@ GroupScale group_scale(const QdqRow& row, int64_t g, float range_min, float rang
     s.high = half - 1;
     return s;
   }
-  float raw = round_f16((s.shrunk_max - s.shrunk_min) / (levels - 1));
-  s.floored = raw < floor;
-  s.scale = s.floored ? floor : raw;
-  s.zero = __builtin_rintf(-s.shrunk_min / s.scale);
   s.low = 0;
-  s.high = levels - 1;
+  s.high = s.steps = levels - 1;
+  auto divide_range = [&] {
+    float raw = round_f16((s.shrunk_max - s.shrunk_min) / s.steps);
+    s.floored = raw < floor;
+    s.scale = s.floored ? floor : raw;
+  };
+  divide_range();
+  s.zero = __builtin_rintf(-s.shrunk_min / s.scale);
+  if (!row.zero_from_one || s.zero >= 1) return s;
+  s.steps = s.high - 1;
+  divide_range();
+  s.zero = 1;
   return s;
 }
 
@@ -65,8 +73,9 @@ inline RangeGradient range_gradient(const QdqRow& row, const GroupScale& s, cons
     return {d_largest * share_a * -s.range_min, d_largest * (1.0f - share_a) * s.range_max};
   }
   // z = rne(-min / s): clamped elements pass -s dw to z, hence dw to min and -dw min / s to s.
-  float d_scale = s.floored ? 0.0f : sums.scale - sums.clamped * s.shrunk_min / s.scale;
-  float d_min = sums.clamped - d_scale / s.high, d_max = d_scale / s.high;
+  float through_zero = s.steps < s.high ? 0.0f : sums.clamped;
+  float d_scale = s.floored ? 0.0f : sums.scale - through_zero * s.shrunk_min / s.scale;
+  float d_min = through_zero - d_scale / s.steps, d_max = d_scale / s.steps;
   return {d_min * s.range_min, d_max * s.range_max};
 }
 

@@ -23,6 +23,7 @@ QdqRow make_row(const QdqArgs& args, int64_t r) {
   int64_t groups = (args.cols + args.scheme.group - 1) / args.scheme.group;
   return {.bits = args.scheme.bits,
           .symmetric = args.scheme.symmetric,
+          .zero_from_one = args.scheme.zero_from_one,
           .group = args.scheme.group,
           .cols = args.cols,
           .w = bytes_of(args.w, args.w_dtype, r * args.cols),

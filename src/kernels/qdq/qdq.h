@@ -17,12 +17,14 @@ namespace quaver::kernels {
 //     q = clamp(rne(w / s + V), -M, M - 1), w_hat = s q
 //   asymmetric, Q = 2^bits - 1: s = max(f16((m+ beta - m- alpha) / Q), f16(1e-5)), z = rne(-m- alpha / s),
 //     q = clamp(rne(w / s + V) + z, 0, Q), w_hat = s (q - z)
+//     zero_from_one: where z comes out as 0, s takes Q - 1 for Q and z is 1
 // rne rounds ties to even. The formulas are those of the published method; tests/golden/kernels holds its
 // results.
 struct QdqScheme {
   int bits = 4;         // 2 to 8
   int64_t group = 128;  // columns; at least 1
   bool symmetric = true;
+  bool zero_from_one = false;  // asymmetric zero points stay in [1, Q], for files that store z - 1
 };
 
 // All borrowed. rows x cols matrices are contiguous; per-group arrays are [rows, ceil(cols / group)].

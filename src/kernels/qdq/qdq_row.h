@@ -8,6 +8,7 @@ namespace quaver::kernels {
 struct QdqRow {
   int bits;
   bool symmetric;
+  bool zero_from_one;
   int64_t group, cols;
   const void* w;
   bool w_bf16;
