@@ -25,7 +25,7 @@ std::string clock_text(double seconds) {
 
 class TerminalProgress : public ProgressSink {
  public:
-  explicit TerminalProgress(std::string label) : label_(std::move(label)) {}
+  TerminalProgress(std::string label, ProgressUnit unit) : label_(std::move(label)), unit_(unit) {}
 
   void update(int64_t done, int64_t total, std::string_view note) override {
     auto now = Clock::now();
@@ -37,8 +37,8 @@ class TerminalProgress : public ProgressSink {
     std::string left = share > 0 ? clock_text(spent / share - spent) : "--:--";
     std::string bar(20, '.');
     std::fill_n(bar.begin(), std::min<size_t>(20, static_cast<size_t>(share * 20)), '#');
-    write(cat(label_, " [", bar, "] ", done, "/", total, "  ", clock_text(spent), " spent, ", left, " left  ",
-              note));
+    write(cat(label_, " [", bar, "] ", amount(done, total), "  ", clock_text(spent), " spent, ", left,
+              " left  ", note));
   }
 
   void finish(std::string_view note) override {
@@ -48,11 +48,19 @@ class TerminalProgress : public ProgressSink {
   }
 
  private:
+  std::string amount(int64_t done, int64_t total) const {
+    if (unit_ == ProgressUnit::kCount) return cat(done, "/", total);
+    char text[64];
+    std::snprintf(text, sizeof text, "%.1f/%.1f MB", static_cast<double>(done) / 1e6,
+                  static_cast<double>(total) / 1e6);
+    return text;
+  }
   void write(const std::string& line) const {
     std::fprintf(stderr, tty_ ? "\r\033[K%s" : "%s\n", line.c_str());
     std::fflush(stderr);
   }
   std::string label_;
+  ProgressUnit unit_;
   bool tty_ = ::isatty(STDERR_FILENO) == 1;
   Clock::time_point start_ = Clock::now(), last_{};
 };
@@ -65,8 +73,8 @@ class NullProgress : public ProgressSink {
 
 }  // namespace
 
-std::unique_ptr<ProgressSink> make_terminal_progress(std::string label) {
-  return std::make_unique<TerminalProgress>(std::move(label));
+std::unique_ptr<ProgressSink> make_terminal_progress(std::string label, ProgressUnit unit) {
+  return std::make_unique<TerminalProgress>(std::move(label), unit);
 }
 
 ProgressSink& null_progress() {

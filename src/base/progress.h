@@ -17,8 +17,11 @@ class ProgressSink {
   virtual void finish(std::string_view note) = 0;
 };
 
+enum class ProgressUnit { kCount, kBytes };  // bytes are shown as megabytes
+
 // A bar on standard error with the share done, the time left and the note.
-std::unique_ptr<ProgressSink> make_terminal_progress(std::string label);
+std::unique_ptr<ProgressSink> make_terminal_progress(std::string label,
+                                                     ProgressUnit unit = ProgressUnit::kCount);
 
 // Swallows everything; for tests and for --quiet.
 ProgressSink& null_progress();
