@@ -52,7 +52,7 @@ inline void name_environment_variables(CLI::App& app) {
 // The model argument: positional, or --model / --model_name as auto-round spells it.
 inline void add_model(CLI::App& app, std::string& model) {
   app.add_option("MODEL,--model,--model_name,--model-name", model,
-                 "a folder in Hugging Face layout, or a .gguf file")
+                 "a folder in Hugging Face layout, a .gguf file, or a repository id: ORG/NAME, ORG/NAME:FILE")
       ->required();
 }
 

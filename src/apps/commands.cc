@@ -11,6 +11,7 @@ namespace quaver::apps {
 namespace {
 
 const std::array kCommands = {
+    Command{"pull", "download a model from the hub into the cache", add_pull},
     Command{"quantize", "quantize a model and write a folder that can be served", add_quantize},
     Command{"serve", "serve a model over HTTP (OpenAI API)", add_serve},
     Command{"chat", "talk to a model in this terminal", add_chat},

@@ -13,6 +13,7 @@ std::span<const Command> all_commands();
 // What `--version` prints: version, libtorch, processor features.
 std::string version_text();
 
+std::function<int()> add_pull(CLI::App& app);
 std::function<int()> add_quantize(CLI::App& app);
 std::function<int()> add_serve(CLI::App& app);
 std::function<int()> add_chat(CLI::App& app);

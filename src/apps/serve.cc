@@ -36,6 +36,8 @@ void handle_signals(server::Server& server) {
 }
 
 int run(Flags flags) {
+  if (flags.server.served_model_names.empty() && is_repository(flags.model.model))
+    flags.server.served_model_names.push_back(flags.model.model);
   flags.model.model = resolve_model(flags.model.model);
   flags.model.enable_prefix_caching = !flags.no_prefix_caching;
   flags.model.enable_chunked_prefill = !flags.no_chunked_prefill;
@@ -82,7 +84,7 @@ void add_http_flags(CLI::App& app, Flags& flags) {
   app.add_option("--api-key", flags.server.api_keys,
                  "key that requests must carry; may be given several times");
   app.add_option("--served-model-name", flags.server.served_model_names,
-                 "names of the model; default: its path");
+                 "names of the model; default: what MODEL says");
   app.add_option("--allowed-origins", flags.server.allowed_origins, "origins for browsers (CORS); * = any");
   add_flag(app, "default-sampling-params", flags.default_sampling_params,
            "JSON: values where a request gives none");
