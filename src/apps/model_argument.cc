@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/printable.h"
 #include "hub/repo_cache.h"
 
@@ -44,11 +45,16 @@ void tell_plan(const hub::RepoName& repo, const hub::PullPlan& plan) {
 }
 
 std::string pull_model(const std::string& argument, const hub::PullOptions& options) {
-  std::fprintf(stderr, "%s: is no path and not in %s; pulling it from %s\n", argument.c_str(),
+  std::fprintf(stderr, "%s: is no path, nor whole in %s; pulling it from %s\n", argument.c_str(),
                options.settings.cache.c_str(), options.settings.endpoint.c_str());
   try {
     return pull_and_tell(options, false);
   } catch (const Error& error) {
+    auto partial = hub::find_cached(options.settings.cache, options.repo, false);
+    if (error.kind() == ErrorKind::kUnavailable && partial) {
+      log_warning(error.what(), "; going on with what the cache holds");
+      return partial->string();
+    }
     if (error.kind() != ErrorKind::kNotFound) throw;
     fail(ErrorKind::kNotFound, argument, ": is no folder or file here; as a repository id: ", error.what());
   }

@@ -47,6 +47,7 @@ class Download {
         part_(blob, file.checksum, size_) {}
 
   uint64_t run() {
+    on_bytes_(part_.length());
     for (bool again = part_.length() > 0;; again = false) {
       fill();
       std::string checksum = part_.checksum();
@@ -75,7 +76,6 @@ class Download {
       } catch (const TransientError& error) {
         retries.wait_after(error);
       }
-    on_bytes_(part_.length());
   }
 
   void attempt(Retries& retries) {
@@ -129,13 +129,15 @@ class Download {
 uint64_t download_file(Client& client, const RepoCache& cache, const std::string& commit,
                        const RepoFile& file, const BytesListener& on_bytes) {
   fs::path blob = cache.blob(file.checksum);
+  auto complete = [&] {
+    std::error_code none;
+    bool there = fs::is_regular_file(blob, none) && fs::file_size(blob, none) == *file.size_bytes;
+    if (there) on_bytes(*file.size_bytes);
+    return there;
+  };
+  if (complete()) return 0;  // without a lock, since the cache may be read-only
   FileLock lock(cache.lock(file.checksum), cat(client.repo().id, ", file ", printable(file.path)));
-  std::error_code none;
-  if (fs::exists(blob, none) && fs::file_size(blob, none) == *file.size_bytes) {
-    on_bytes(*file.size_bytes);
-    return 0;
-  }
-  return Download(client, commit, file, blob, on_bytes).run();
+  return complete() ? 0 : Download(client, commit, file, blob, on_bytes).run();
 }
 
 uint64_t bytes_in_cache(const RepoCache& cache, const RepoFile& file) {

@@ -60,10 +60,9 @@ void check_one_gguf(const std::vector<RepoFile>& wanted, std::string_view what) 
   int count = 0;
   for (const RepoFile& file : wanted)
     if (fits("*.gguf", file.path) && ++count <= 20) names += cat("\n  ", printable(file.path, 200));
-  require(count<2, ErrorKind::kInvalidInput, what, ": holds ", count,
-                " .gguf files; name one as ORG/NAME:FILE, or choose with --include:", names, count> 20
-              ? "\n  ..."
-              : "");
+  if (count > 20) names += "\n  ...";
+  require(count <= 1, ErrorKind::kInvalidInput, what, ": holds ", count,
+          " .gguf files; name one as ORG/NAME:FILE, or choose with --include:", names);
 }
 
 FileChoice one_file(const std::vector<RepoFile>& files, std::string_view only, std::string_view what) {

@@ -65,6 +65,12 @@ size_t on_body(char* data, size_t, size_t length, void* user) {
   }
 }
 
+// Another try would fail in the same way: certificates, and what this build of libcurl can't do.
+bool is_lasting(CURLcode result) {
+  return result == CURLE_PEER_FAILED_VERIFICATION || result == CURLE_SSL_CACERT_BADFILE ||
+         result == CURLE_UNSUPPORTED_PROTOCOL || result == CURLE_URL_MALFORMAT;
+}
+
 struct HeaderList {
   curl_slist* list = nullptr;
   void add(const std::string& line) { list = curl_slist_append(list, line.c_str()); }
@@ -123,9 +129,12 @@ HttpReply HttpConnection::send(const HttpRequest& request, const BodySink& body)
   handle_->prepare(request, headers, transfer);
   CURLcode result = curl_easy_perform(handle_->curl);
   if (transfer.error) std::rethrow_exception(transfer.error);
-  if (result != CURLE_OK)
-    throw TransientError(
-        cat(origin_of(request.url), ": ", handle_->reason[0] ? handle_->reason : curl_easy_strerror(result)));
+  if (result != CURLE_OK) {
+    std::string_view reason = handle_->reason[0] ? handle_->reason : curl_easy_strerror(result);
+    std::string message = cat(origin_of(request.url), ": ", reason);
+    require(!is_lasting(result), ErrorKind::kUnavailable, message);
+    throw TransientError(message);
+  }
   long status = 0;
   curl_easy_getinfo(handle_->curl, CURLINFO_RESPONSE_CODE, &status);
   transfer.reply.status = static_cast<int>(status);

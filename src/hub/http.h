@@ -53,7 +53,8 @@ class HttpConnection {
   // reaches the caller of `send`.
   using BodySink = std::function<void(const HttpReply&, std::span<const std::byte>)>;
 
-  // Follows no redirect. Any status is a reply; a connection that fails or breaks off is a TransientError.
+  // Follows no redirect. Any status is a reply; a connection that fails or breaks off is a TransientError, a
+  // certificate that does not hold is Error(kUnavailable).
   HttpReply send(const HttpRequest& request, const BodySink& body);
 
  private:

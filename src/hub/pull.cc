@@ -56,7 +56,7 @@ uint64_t download_all(Client& client, const RepoCache& cache, const PullPlan& pl
   for (const RepoFile& file : plan.choice.wanted) {
     received += download_file(client, cache, plan.commit, file, [&](uint64_t bytes) {
       progress.update(static_cast<int64_t>(before + bytes), static_cast<int64_t>(plan.total_bytes),
-                      file.path);
+                      printable(file.path));
     });
     before += *file.size_bytes;
   }
@@ -73,7 +73,8 @@ PullResult pull(const PullOptions& options, const PullListener& listener) {
   if (listener.on_plan) listener.on_plan(plan);
   check_space(options.settings.cache, plan, options.repo.id);
   PullResult result{.path = cache.snapshot(plan.commit)};
-  result.received_bytes = download_all(client, cache, plan, listener.progress);
+  result.received_bytes =
+      download_all(client, cache, plan, plan.missing_bytes > 0 ? listener.progress : null_progress());
   for (const RepoFile& file : plan.choice.wanted) cache.link(plan.commit, file.path, file.checksum);
   cache.write_ref(options.repo.revision, plan.commit);
   if (!options.repo.file.empty()) result.path /= options.repo.file;

@@ -2,9 +2,11 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 import huggingface_hub
 import pytest
@@ -354,6 +356,9 @@ def test_files_that_are_not_needed_are_left_out_and_named(hub, home, pull):
     check_snapshot(home, commit)
     for name in ("pytorch_model.bin", "onnx/model.onnx", "model-q4.gguf"):
         assert name in done.stderr
+    pull(REPO, "--include", "*.bin", "--include", "*.gguf", "--include", "*.json", "--exclude", "t*.json")
+    assert {p.name for p in (folder(home) / "blobs").iterdir()} == \
+        {checksum(n, d) for n, d in files.items() if n != "onnx/model.onnx"}
     pull(REPO, "--include", "*", "--exclude", "onnx/*")
     check_snapshot(home, commit, {name: data for name, data in files.items() if name != "onnx/model.onnx"})
 
@@ -419,3 +424,25 @@ def test_what_other_programs_left_half_is_completed(hub, run, environment, home,
     hub.add("org/tiny", {p.name: p.read_bytes() for p in tiny_model.iterdir()})
     huggingface_hub.hf_hub_download("org/tiny", "config.json", cache_dir=home / "hub", endpoint=hub.url)
     assert json.loads(run("inspect", "org/tiny", "--json", env=environment).stdout)["layers"] == 4
+
+
+def test_without_the_hub_a_model_without_tokenizer_is_still_taken_from_the_cache(hub, run, environment, tiny_model):
+    hub.add("org/bare", {name: (tiny_model / name).read_bytes() for name in ("config.json", "model.safetensors")})
+    run("pull", "org/bare", env=environment)
+    done = run("inspect", "org/bare", "--json", env={**environment, "HF_ENDPOINT": "http://127.0.0.1:9"})
+    assert json.loads(done.stdout)["layers"] == 4 and "going on with what the cache holds" in done.stderr
+
+
+def test_a_served_repository_is_called_by_its_id(hub, serve, environment, tiny_model, monkeypatch):
+    hub.add("org/tiny", {p.name: p.read_bytes() for p in tiny_model.iterdir()})
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with serve("org/tiny", "--disable-access-log") as (url, _, _):
+        assert json.load(urllib.request.urlopen(url + "/v1/models"))["data"][0]["id"] == "org/tiny"
+
+
+def test_a_cache_that_has_all_need_not_be_writable(hub, home, pull):
+    pull(REPO)
+    shutil.rmtree(home / "hub/.locks")
+    (home / "hub/.locks").write_text("in the way")  # root may write anywhere, but not below a file
+    pull(REPO)
