@@ -30,11 +30,29 @@ std::optional<std::string> template_of(const json& value, const std::string& wha
   return std::nullopt;
 }
 
-std::optional<std::string> template_in(const fs::path& file) {
-  if (!fs::exists(file)) return std::nullopt;
+// Null when the folder has no such file.
+json object_in(const fs::path& file) {
+  if (!fs::exists(file)) return nullptr;
   json document = read_json_file(file.string());
   require(document.is_object(), ErrorKind::kBadFile, file.string(), ": must be a JSON object");
+  return document;
+}
+
+std::optional<std::string> template_in(const fs::path& file) {
+  json document = object_in(file);
+  if (document.is_null()) return std::nullopt;
   return template_of(json_value<json>(document, "chat_template", nullptr, file.string()), file.string());
+}
+
+// A tokenizer.json says itself what stands around a text; there Transformers doesn't read these keys either.
+SentencePieceOptions sentencepiece_options(const fs::path& folder) {
+  fs::path file = folder / "tokenizer_config.json";
+  json document = object_in(file);
+  auto flag = [&](const char* key) -> std::optional<bool> {
+    if (!document.contains(key) || document.at(key).is_null()) return std::nullopt;
+    return json_required<bool>(document, key, file.string());
+  };
+  return {.add_bos = flag("add_bos_token"), .add_eos = flag("add_eos_token")};
 }
 
 std::unique_ptr<ChatTemplate> compiled(const std::optional<std::string>& source, const fs::path& file) {
@@ -49,9 +67,11 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& folder_or_file) {
     return tokenizer_from_gguf(gguf_vocabulary(GgufFile::open(gguf)), gguf.string());
   if (fs::path file = path / "tokenizer.json"; fs::exists(file))
     return tokenizer_from_json(read_text_file(file, kMaxTokenizerBytes), file.string());
-  if (fs::path file = path / "tokenizer.model"; fs::exists(file))
-    return tokenizer_from_sentencepiece(MappedFile::open(file)->bytes(), file.string());
-  fail(ErrorKind::kNotFound, folder_or_file, ": has neither tokenizer.json nor tokenizer.model");
+  for (const char* name : {"tokenizer.model", "spiece.model"})
+    if (fs::path file = path / name; fs::exists(file))
+      return tokenizer_from_sentencepiece(MappedFile::open(file)->bytes(), file.string(),
+                                          sentencepiece_options(path));
+  fail(ErrorKind::kNotFound, folder_or_file, ": has no tokenizer.json, tokenizer.model or spiece.model");
 }
 
 std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_file) {
@@ -63,7 +83,7 @@ std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_fi
   }
   if (fs::path file = path / "chat_template.jinja"; fs::exists(file))
     return compiled(read_text_file(file, kMaxTemplateBytes), file);
-  for (const char* name : {"tokenizer_config.json", "chat_template.json"})
+  for (const char* name : {"chat_template.json", "tokenizer_config.json"})
     if (auto source = template_in(path / name)) return compiled(source, path / name);
   return nullptr;
 }
