@@ -38,6 +38,17 @@ inline CLI::Option* add_switch(CLI::App& app, std::string_view name, bool& value
   return app.add_flag(both_spellings(name), value, help);
 }
 
+// "--enable-x" and "--no-enable-x", as vLLM has them; the last one given counts.
+inline CLI::Option* add_on_off(CLI::App& app, std::string_view name, bool& value, const std::string& help) {
+  auto negated = [](std::string spellings) {
+    for (size_t at = 0; (at = spellings.find("--", at)) != std::string::npos; at += 3)
+      spellings.replace(at, 2, "!--");
+    return spellings;
+  };
+  return app.add_flag(cat(both_spellings(name), ",", negated(both_spellings(cat("no-", name)))), value, help)
+      ->default_str(value ? "on" : "off");
+}
+
 // "QUAVER_MAX_NUM_SEQS" for max-num-seqs; set on every option of a server-like command.
 inline void name_environment_variables(CLI::App& app) {
   for (CLI::Option* option : app.get_options()) {

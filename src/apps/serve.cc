@@ -18,7 +18,7 @@ struct Flags {
   pipeline::TextPipelineOptions model;
   server::ServerOptions server;
   std::string default_sampling_params;
-  bool omni = false, no_prefix_caching = false, no_chunked_prefill = false, no_access_log = false;
+  bool omni = false, no_access_log = false;
 };
 
 server::Server* g_server = nullptr;
@@ -39,8 +39,6 @@ int run(Flags flags) {
   if (flags.server.served_model_names.empty() && is_repository(flags.model.model))
     flags.server.served_model_names.push_back(flags.model.model);
   flags.model.model = resolve_model(flags.model.model);
-  flags.model.enable_prefix_caching = !flags.no_prefix_caching;
-  flags.model.enable_chunked_prefill = !flags.no_chunked_prefill;
   flags.server.version = QUAVER_VERSION;
   flags.server.http.access_log = !flags.no_access_log;
   if (!flags.default_sampling_params.empty())
@@ -73,9 +71,10 @@ void add_engine_flags(CLI::App& app, Flags& flags) {
            "tokens of one step; 0 = chosen by the device");
   add_flag(app, "block-size", flags.model.block_size, "tokens per block of the cache");
   add_flag(app, "max-queue", flags.model.max_queue, "requests that may wait; more get 429");
-  add_switch(app, "no-enable-prefix-caching", flags.no_prefix_caching,
-             "compute equal prompt beginnings every time");
-  add_switch(app, "no-enable-chunked-prefill", flags.no_chunked_prefill, "compute each prompt in one step");
+  add_on_off(app, "enable-prefix-caching", flags.model.enable_prefix_caching,
+             "compute equal prompt beginnings once");
+  add_on_off(app, "enable-chunked-prefill", flags.model.enable_chunked_prefill,
+             "compute long prompts in several steps");
 }
 
 void add_http_flags(CLI::App& app, Flags& flags) {
@@ -91,7 +90,7 @@ void add_http_flags(CLI::App& app, Flags& flags) {
   add_flag(app, "max-logprobs", flags.server.max_logprobs,
            "alternatives per token that a request may ask for");
   add_flag(app, "tool-call-parser", flags.server.tool_call_parser, "default: found from the chat template");
-  add_switch(app, "trust-request-chat-template", flags.server.trust_request_chat_template,
+  add_on_off(app, "trust-request-chat-template", flags.server.trust_request_chat_template,
              "let requests bring their own template");
   add_switch(app, "disable-access-log", flags.no_access_log, "no line per request");
   add_switch(app, "omni", flags.omni, "accepted for compatibility");

@@ -17,6 +17,8 @@ inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& o
            "bytes for keys and values; 0 = chosen from free memory");
   add_flag(app, "max-model-len", options.max_model_len,
            "longest prompt and answer together; 0 = the checkpoint's");
+  add_switch(app, "tie-embeddings", options.tie_embeddings,
+             "use the embedding as the head whatever the config says");
 }
 
 }  // namespace quaver::apps

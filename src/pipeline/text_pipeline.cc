@@ -96,7 +96,8 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
                        .device = device,
-                       .kernel_layout_only = true};
+                       .kernel_layout_only = true,
+                       .force_tied_head = options.tie_embeddings};
   load.exact_activations = options.dtype == "float32";
   nn::WeightSource source(*checkpoint, load);
   std::shared_ptr<models::CausalLm> model = models::load_causal_lm(source);
