@@ -5,6 +5,7 @@
 #include <ATen/ops/tanh.h>
 
 #include <algorithm>
+#include <charconv>
 #include <utility>
 
 #include "base/log.h"
@@ -52,6 +53,26 @@ nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::
 // Buffers that older writers saved and that follow from the config.
 bool is_derived(std::string_view name) { return name.ends_with(".rotary_emb.inv_freq"); }
 
+// The number behind `prefix` in a tensor's name; -1 for another name.
+int64_t block_of(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return -1;
+  int64_t index = -1;
+  std::from_chars(name.data() + prefix.size(), name.data() + name.size(), index);
+  return index;
+}
+
+void skip_draft_layers(const DecoderConfig& config, nn::WeightSource& source) {
+  const std::string prefix = cat(config.info.blocks_prefix, ".");
+  const int64_t first = config.info.num_layers, end = first + config.draft_layers;
+  int64_t skipped = 0;
+  for (const TensorInfo& tensor : source.checkpoint().tensors())
+    if (const int64_t block = block_of(tensor.name, prefix); block >= first && block < end)
+      source.ignore(tensor.name), ++skipped;
+  if (skipped > 0)
+    log_info(source.checkpoint().path().string(), ": ", skipped, " tensors from '", prefix, first,
+             "' on belong to draft layers and are not used");
+}
+
 class Decoder : public CausalLm {
  public:
   Decoder(DecoderConfig config, nn::WeightSource& source) : config_(std::move(config)) {
@@ -63,6 +84,7 @@ class Decoder : public CausalLm {
              config_.norm};
     head_ = load_head(config_, source, embedding_);
     source.ignore_if(is_derived);
+    skip_draft_layers(config_, source);
     compute_dtype_ = source.options().compute_dtype;
     rope_.full = std::make_shared<nn::RopeTable>(config_.rope, source.options().device);
     rope_.window = std::make_shared<nn::RopeTable>(config_.window_rope, source.options().device);

@@ -48,6 +48,9 @@ DecoderConfig read_common(const ConfigReader& config, const DecoderDefaults& def
   info.max_position_embeddings = config.count("max_position_embeddings");
   info.tied_embeddings = config.flag("tie_word_embeddings", defaults.tied);
   read_heads(config, defaults, info);
+  decoder.draft_layers = config.whole_or("num_nextn_predict_layers", 0);
+  if (decoder.draft_layers > kMaxLayers)
+    config.bad("num_nextn_predict_layers", "is ", decoder.draft_layers, ", expected at most ", kMaxLayers);
   decoder.intermediate_size = config.count("intermediate_size");
   decoder.norm_eps = config.positive("rms_norm_eps");
   decoder.activation = read_activation(config, defaults);

@@ -32,6 +32,7 @@ struct DecoderConfig {
   std::vector<bool> sparse;      // per layer: mixture of experts instead of one feed-forward
   nn::MoeConfig moe;
   int64_t moe_intermediate_size = 0;
+  int64_t draft_layers = 0;      // behind the last one, for guessing ahead; not used
   std::string prefix = "model";  // of embed_tokens, layers and norm
   std::string head = "lm_head";
 };
