@@ -135,6 +135,8 @@ void add_scheme_flags(CLI::App& app, Flags& flags) {
       "JSON or a file: layer name, part of one or regular expression -> {\"bits\", \"group_size\", \"sym\"}");
   app.add_option("--ignore_layers,--ignore-layers,--fp_layers,--fp-layers", flags.ignore_layers,
                  "layers to keep at 16 bits, separated by commas");
+  add_switch(app, "align_fused", flags.job.rules.align_fused,
+             "one scheme for layers that engines fuse: the one with the most bits");
 }
 
 void add_tuning_flags(CLI::App& app, Flags& flags) {

@@ -110,8 +110,10 @@ class Job {
     for (int64_t block = 0; block < shell_->info().num_layers; ++block) {
       std::unique_ptr<models::DecoderBlock> built = source_block(block);
       for (const auto& linear : built->linears())
-        shapes.push_back(
-            {block_prefix(block) + linear.name, linear.linear->out_features(), linear.linear->in_features()});
+        shapes.push_back({.name = block_prefix(block) + linear.name,
+                          .out = linear.linear->out_features(),
+                          .in = linear.linear->in_features(),
+                          .fused = cat(block_prefix(block), linear.fusion_group)});
       built.reset();
       release_block(block);
     }

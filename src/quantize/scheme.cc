@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <regex>
+
+#include "base/log.h"
 
 namespace quaver::quantize {
 namespace {
@@ -109,6 +112,34 @@ void apply_shape_rule(LayerDecision& decision, const LayerShape& layer) {
       cat("stays at 16 bits: [", layer.out, ", ", layer.in, "] is not a multiple of ", kMinDivisor);
 }
 
+using FusedGroups = std::map<std::string, std::vector<LayerDecision*>>;
+
+FusedGroups fused_groups(std::span<const LayerShape> layers, std::vector<LayerDecision>& decisions) {
+  FusedGroups groups;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (!layers[i].fused.empty()) groups[layers[i].fused].push_back(&decisions[i]);
+  return groups;
+}
+
+// Engines that hold a fused group as one tensor can't read it under several schemes.
+void settle_fused(std::vector<LayerDecision*>& group, bool align) {
+  const LayerDecision& first = *group.front();
+  if (std::ranges::all_of(group, [&](const LayerDecision* d) { return d->scheme == first.scheme; })) return;
+  if (!align) {
+    std::string members;
+    for (const LayerDecision* d : group)
+      members += cat(members.empty() ? "" : ", ", d->name, " (", to_string(d->scheme), ")");
+    log_warning("engines that fuse these layers may refuse them, as their schemes differ: ", members,
+                "; --align_fused gives them one");
+    return;
+  }
+  const LayerDecision finest =
+      **std::ranges::max_element(group, {}, [](const LayerDecision* d) { return d->scheme.bits; });
+  for (LayerDecision* d : group)
+    if (!(d->scheme == finest.scheme))
+      *d = {d->name, finest.scheme, cat("as ", finest.name, ", with which it is fused")};
+}
+
 }  // namespace
 
 std::string to_string(const Scheme& scheme) {
@@ -163,6 +194,7 @@ std::vector<LayerDecision> decide_layers(const LayerRules& rules, std::span<cons
     }
   }
   for (size_t i = 0; i < layers.size(); ++i) apply_shape_rule(decisions[i], layers[i]);
+  for (auto& [name, group] : fused_groups(layers, decisions)) settle_fused(group, rules.align_fused);
   return decisions;
 }
 

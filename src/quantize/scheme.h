@@ -41,11 +41,14 @@ struct LayerRules {
   // Exact name first, otherwise substring; an entry that ends in a digit matches whole numbers only (layer 1
   // is not 10).
   std::vector<std::string> ignore_layers;
+  // Layers that engines fuse get one scheme: that of the layer with the most bits.
+  bool align_fused = false;
 };
 
 struct LayerShape {
   std::string name;  // full checkpoint name
   int64_t out = 0, in = 0;
+  std::string fused = {};  // equal for layers that engines fuse (q, k, v; gate, up); empty = alone
 };
 
 struct LayerDecision {
@@ -54,8 +57,8 @@ struct LayerDecision {
   std::string reason;  // why it stays at 16 bits or differs from the base; empty otherwise
 };
 
-// One decision per layer, in the given order. Error(kInvalidInput) when a rule matches no layer or says
-// something illegal.
+// One decision per layer, in the given order; logs groups of fused layers whose schemes differ.
+// Error(kInvalidInput) when a rule matches no layer or says something illegal.
 std::vector<LayerDecision> decide_layers(const LayerRules& rules, std::span<const LayerShape> layers);
 
 }  // namespace quaver::quantize

@@ -58,6 +58,25 @@ TEST(Scheme, ShapesThatNoKernelTakesStayAtSixteenBits) {
   EXPECT_EQ(scheme_of({}, "model.layers.10.mlp.odd").bits, 16);
 }
 
+// Engines hold q, k and v in one tensor.
+TEST(SchemeF011, FusedLayersGetOneSchemeWhenAsked) {
+  std::vector<LayerShape> fused = {{"0.q", 64, 128, "0.qkv"},
+                                   {"0.k", 64, 128, "0.qkv"},
+                                   {"0.o", 64, 128, "0.o"},
+                                   {"1.q", 64, 128, "1.qkv"}};
+  LayerRules rules{.layer_config = {{"0.k", {{"bits", 8}, {"group_size", 32}}}}};
+  std::vector<LayerDecision> decisions = decide_layers(rules, fused);
+  EXPECT_EQ(decisions[0].scheme.bits, 4);
+  EXPECT_EQ(decisions[1].scheme.bits, 8);
+  rules.align_fused = true;
+  decisions = decide_layers(rules, fused);
+  EXPECT_EQ(decisions[0].scheme, (Scheme{8, 32, true}));
+  EXPECT_EQ(decisions[0].reason, "as 0.k, with which it is fused");
+  EXPECT_EQ(decisions[1].scheme, (Scheme{8, 32, true}));
+  EXPECT_EQ(decisions[2].scheme.bits, 4);
+  EXPECT_EQ(decisions[3].scheme.bits, 4);
+}
+
 TEST(SchemeF054, IllegalAndUnmatchedRulesAreErrors) {
   EXPECT_NE(error_of({.layer_config = {{"nothing", {{"bits", 8}}}}}).find("matches no layer"),
             std::string::npos);
