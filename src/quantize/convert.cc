@@ -94,13 +94,23 @@ class Converter {
     staged_.write(cat("block-", index), tensors);
   }
 
+  // The head is the one linear layer outside the blocks.
+  NamedTensor dense_head(const std::string& layer) {
+    const models::CausalLmInfo& info = shell_->info();
+    nn::Linear head = shell_source_.linear(layer, info.vocab_size, info.hidden_size);
+    return {layer + ".weight", nn::view_of(head.dense_weight().to(target_.type).contiguous())};
+  }
+
   void stage_rest() {
     std::string blocks = shell_->info().blocks_prefix + ".";
+    std::set<std::string> packed;
     for (const TensorInfo& info : source_->tensors()) {
       if (info.name.starts_with(blocks)) continue;
-      require(!info.name.ends_with(".qweight"), ErrorKind::kUnsupported, info.name,
-              ": quantized layers outside the blocks can't be converted");
-      staged_.write(cat("rest-", num_rest_++), {{info.name, cast(source_->read(info.name))}});
+      std::string layer = info.name.substr(0, info.name.rfind('.'));
+      const bool is_packed = shell_source_.is_quantized(layer) && !info.name.ends_with(".bias");
+      if (is_packed && !packed.insert(layer).second) continue;
+      staged_.write(cat("rest-", num_rest_++),
+                    {is_packed ? dense_head(layer) : NamedTensor{info.name, cast(source_->read(info.name))}});
       source_->release(info.name);
     }
   }
