@@ -38,18 +38,9 @@ def run(binary):
     return call
 
 
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory):
-    """A random 4-layer model with a byte-level tokenizer, as Transformers saves it."""
-    import torch
+def save_byte_tokenizer(folder):
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-    folder = tmp_path_factory.mktemp("tiny") / "model"
-    torch.manual_seed(1)
-    config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4,
-                         num_key_value_heads=2, vocab_size=384, max_position_embeddings=512, tie_word_embeddings=True,
-                         bos_token_id=256, eos_token_id=257)
-    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    from transformers import PreTrainedTokenizerFast
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     core = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -58,6 +49,35 @@ def tiny_model(tmp_path_factory):
     tokenizer.chat_template = ("{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
                                "{% if add_generation_prompt %}<s>assistant: {% endif %}")
     tokenizer.save_pretrained(folder)
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory):
+    """A random 4-layer model with a byte-level tokenizer, as Transformers saves it."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    folder = tmp_path_factory.mktemp("tiny") / "model"
+    torch.manual_seed(1)
+    config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=4, num_attention_heads=4,
+                         num_key_value_heads=2, vocab_size=384, max_position_embeddings=512, tie_word_embeddings=True,
+                         bos_token_id=256, eos_token_id=257)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_moe(tmp_path_factory):
+    """A random 2-layer mixture of 4 experts, one 2-D tensor each."""
+    import torch
+    from transformers import Qwen3MoeConfig, Qwen3MoeForCausalLM
+    folder = tmp_path_factory.mktemp("tiny_moe") / "model"
+    torch.manual_seed(2)
+    config = Qwen3MoeConfig(hidden_size=128, intermediate_size=256, moe_intermediate_size=128, num_hidden_layers=2, num_experts=4,
+                            num_experts_per_tok=2, num_attention_heads=4, num_key_value_heads=2, head_dim=32, vocab_size=384,
+                            max_position_embeddings=512, tie_word_embeddings=True, bos_token_id=256, eos_token_id=257)
+    Qwen3MoeForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    save_byte_tokenizer(folder)
     return folder
 
 
