@@ -28,7 +28,32 @@ enum class Element : uint8_t {
 };
 
 // How a scale is stored.
-enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4 };
+enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4, kE5M3 };
+
+struct ScaleCodecInfo {
+  ScaleCodec codec;
+  std::string_view name;
+  int bytes;  // of one entry
+};
+
+inline constexpr std::array kScaleCodecs = {
+    ScaleCodecInfo{ScaleCodec::kF32, "f32", 4},   ScaleCodecInfo{ScaleCodec::kF16, "f16", 2},
+    ScaleCodecInfo{ScaleCodec::kBF16, "bf16", 2}, ScaleCodecInfo{ScaleCodec::kE4M3FN, "e4m3fn", 1},
+    ScaleCodecInfo{ScaleCodec::kE8M0, "e8m0", 1}, ScaleCodecInfo{ScaleCodec::kU6, "u6", 1},
+    ScaleCodecInfo{ScaleCodec::kU4, "u4", 1},     ScaleCodecInfo{ScaleCodec::kE5M3, "e5m3", 1},
+};
+
+static_assert(
+    [] {
+      for (size_t i = 0; i < kScaleCodecs.size(); ++i)
+        if (static_cast<size_t>(kScaleCodecs[i].codec) != i) return false;
+      return true;
+    }(),
+    "rows stand in the order of the enumeration");
+
+constexpr const ScaleCodecInfo& scale_codec_info(ScaleCodec codec) {
+  return kScaleCodecs[static_cast<size_t>(codec)];
+}
 
 struct ElementInfo {
   Element element;

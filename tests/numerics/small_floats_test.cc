@@ -16,6 +16,7 @@
 #include "numerics/e4m3fn.h"
 #include "numerics/e4m3fnuz.h"
 #include "numerics/e5m2.h"
+#include "numerics/e5m3.h"
 #include "numerics/e8m0.h"
 
 namespace quaver {
@@ -104,6 +105,32 @@ INSTANTIATE_TEST_SUITE_P(Numerics, SmallFloats, ::testing::ValuesIn(kCodecs),
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+// No reference library knows this type: values by its definition, rounding by looking at every value.
+TEST(E5M3, EveryCodeIsItsDefinition) {
+  for (int code = 0; code < 255; ++code) {
+    const int exponent = code >> 3, mantissa = code & 7;
+    const double value =
+        exponent == 0 ? std::ldexp(mantissa / 8.0, -14) : std::ldexp(1 + mantissa / 8.0, exponent - 15);
+    EXPECT_EQ(e5m3_to_float(static_cast<uint8_t>(code)), value) << code;
+    EXPECT_EQ(float_to_e5m3(static_cast<float>(value)), code);
+  }
+  EXPECT_TRUE(std::isnan(e5m3_to_float(255)));
+}
+
+TEST(E5M3, RoundsToTheNearestAndCuts) {
+  for (int code = 0; code < 254; ++code) {
+    const float low = e5m3_to_float(static_cast<uint8_t>(code)),
+                high = e5m3_to_float(static_cast<uint8_t>(code + 1));
+    const float middle = (low + high) / 2;
+    EXPECT_EQ(float_to_e5m3(middle), code + (code & 1)) << code;
+    EXPECT_EQ(float_to_e5m3(std::nextafter(middle, low)), code);
+    EXPECT_EQ(float_to_e5m3(std::nextafter(middle, high)), code + 1);
+  }
+  EXPECT_EQ(float_to_e5m3(kInfinity), 254);
+  EXPECT_EQ(float_to_e5m3(-1.0f), 0);
+  EXPECT_EQ(float_to_e5m3(kNan), 255);
+}
 
 TEST(SmallFloatSpecials, NanAndInfinity) {
   EXPECT_TRUE(std::isnan(e4m3fn_to_float(float_to_e4m3fn(kNan))));
