@@ -1,26 +1,20 @@
 #include "formats/quant_weight.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "formats/bitstream.h"
+#include "numerics/e5m3.h"
+#include "numerics/e8m0.h"
+#include "numerics/element_value.h"
 #include "numerics/half.h"
 
 namespace quaver {
 namespace {
 
-size_t codec_bytes(ScaleCodec codec) {
-  switch (codec) {
-    case ScaleCodec::kF32:
-      return 4;
-    case ScaleCodec::kF16:
-    case ScaleCodec::kBF16:
-      return 2;
-    default:
-      return 1;
-  }
-}
+size_t codec_bytes(ScaleCodec codec) { return static_cast<size_t>(scale_codec_info(codec).bytes); }
 
 template <class T, class Decode>
 std::vector<float> decode_as(std::span<const std::byte> bytes, Decode decode) {
@@ -41,8 +35,15 @@ std::vector<float> decode_one_level(const Scales& scales) {
       return decode_as<uint16_t>(scales.data.bytes(), f16_to_float);
     case ScaleCodec::kBF16:
       return decode_as<uint16_t>(scales.data.bytes(), bf16_to_float);
+    case ScaleCodec::kE4M3FN:
+      return decode_as<uint8_t>(scales.data.bytes(), e4m3fn_to_float);
+    case ScaleCodec::kE8M0:
+      return decode_as<uint8_t>(scales.data.bytes(), e8m0_to_float);
+    case ScaleCodec::kE5M3:
+      return decode_as<uint8_t>(scales.data.bytes(), e5m3_to_float);
     default:
-      fail(ErrorKind::kUnsupported, "scale codec ", static_cast<int>(scales.codec), " has no decoder");
+      fail(ErrorKind::kUnsupported, "scales of type ", scale_codec_info(scales.codec).name,
+           " have no decoder");
   }
 }
 
@@ -57,7 +58,8 @@ struct GroupTable {
 
   explicit GroupTable(const QuantWeight& w)
       : scale(decode_scales(w.scale)), zero(scale.size()), columns(w.num_group_cols()) {
-    const float middle = static_cast<float>(1 << (element_info(w.element).bits - 1));
+    const ElementInfo& element = element_info(w.element);
+    const float middle = element.integer ? static_cast<float>(1 << (element.bits - 1)) : 0.0f;
     if (const auto* zeros = std::get_if<IntegerZeros>(&w.offset)) {
       const auto stored = zeros->data.as<uint8_t>();
       for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<float>(stored[i]);
@@ -69,29 +71,37 @@ struct GroupTable {
   }
 };
 
-void dequantize_run(const GroupTable& table, size_t group, std::span<const uint8_t> codes, float* out) {
+// What each code stands for before scale and offset.
+std::array<float, 256> values_of(Element element) {
+  std::array<float, 256> values{};
+  for (int code = 0; code < 1 << element_info(element).bits; ++code)
+    values[static_cast<size_t>(code)] = element_value(element, static_cast<uint8_t>(code));
+  return values;
+}
+
+void dequantize_run(const GroupTable& table, size_t group, std::span<const float> values, float* out) {
   const float scale = table.scale[group], zero = table.zero[group];
   const float min = table.min.empty() ? 0.0f : table.min[group];
   if (table.min.empty()) {
-    for (size_t k = 0; k < codes.size(); ++k) out[k] = scale * (static_cast<float>(codes[k]) - zero);
+    for (size_t k = 0; k < values.size(); ++k) out[k] = scale * (values[k] - zero);
   } else {
-    for (size_t k = 0; k < codes.size(); ++k) out[k] = scale * static_cast<float>(codes[k]) - min;
+    for (size_t k = 0; k < values.size(); ++k) out[k] = scale * values[k] - min;
   }
 }
 
-void dequantize_row(const QuantWeight& w, const GroupTable& table, int64_t row,
-                    std::span<const uint8_t> codes, float* out) {
+void dequantize_row(const QuantWeight& w, const GroupTable& table, int64_t row, std::span<const float> values,
+                    float* out) {
   const size_t base = static_cast<size_t>(row / w.group.rows * table.columns);
   if (!w.permutation.empty()) {
-    for (size_t k = 0; k < codes.size(); ++k)
-      dequantize_run(table, base + static_cast<size_t>(w.permutation[k] / w.group.cols), codes.subspan(k, 1),
+    for (size_t k = 0; k < values.size(); ++k)
+      dequantize_run(table, base + static_cast<size_t>(w.permutation[k] / w.group.cols), values.subspan(k, 1),
                      out + k);
     return;
   }
   for (int64_t first = 0; first < w.shape.cols; first += w.group.cols) {
     const int64_t count = std::min(w.group.cols, w.shape.cols - first);
     dequantize_run(table, base + static_cast<size_t>(first / w.group.cols),
-                   codes.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), out + first);
+                   values.subspan(static_cast<size_t>(first), static_cast<size_t>(count)), out + first);
   }
 }
 
@@ -123,10 +133,25 @@ void validate_scales(const Scales& scales, size_t count, std::string_view what, 
             kind, " is not finite");
 }
 
+// Eight-bit floats have codes that are no number; bytes are codes there.
+void validate_codes(const QuantWeight& w, std::string_view what) {
+  const ElementInfo& element = element_info(w.element);
+  if (element.integer || element.bits != 8) return;
+  std::array<bool, 256> bad{};
+  for (size_t code = 0; code < bad.size(); ++code)
+    bad[code] = !std::isfinite(element_value(w.element, static_cast<uint8_t>(code)));
+  const auto codes = w.codes.as<uint8_t>();
+  for (size_t i = 0; i < codes.size(); ++i)
+    require(!bad[codes[i]], ErrorKind::kBadFile, what, ": the code of row ",
+            i / static_cast<size_t>(w.shape.cols), ", column ", i % static_cast<size_t>(w.shape.cols),
+            " is not a finite number");
+}
+
 void validate_offsets(const QuantWeight& w, size_t count, std::string_view what) {
   if (const auto* mins = std::get_if<RealMins>(&w.offset)) validate_scales(mins->mins, count, what, "minima");
   const auto* zeros = std::get_if<IntegerZeros>(&w.offset);
   if (!zeros) return;
+  require(element_info(w.element).integer, ErrorKind::kBadFile, what, ": floats have integer zero points");
   require(zeros->data.size_bytes() == count, ErrorKind::kBadFile, what, ": ", zeros->data.size_bytes(),
           " zero points, expected ", count);
   const int largest = (1 << element_info(w.element).bits) - 1;
@@ -160,9 +185,9 @@ void validate_zero_scales(const QuantWeight& w, std::string_view what) {
       const int64_t position = w.permutation.empty() ? k : w.permutation[static_cast<size_t>(k)];
       const auto group = static_cast<size_t>(row / w.group.rows * table.columns + position / w.group.cols);
       if (table.scale[group] != 0.0f) continue;
-      require(static_cast<float>(read_code(codes, k, bits)) == table.zero[group], ErrorKind::kBadFile, what,
-              ": the scale of row ", row, ", group ", position / w.group.cols,
-              " is zero but its codes are not");
+      const float value = element_value(w.element, static_cast<uint8_t>(read_code(codes, k, bits)));
+      require(value == table.zero[group], ErrorKind::kBadFile, what, ": the scale of row ", row, ", group ",
+              position / w.group.cols, " is zero but its codes are not");
     }
   }
 }
@@ -179,6 +204,10 @@ size_t QuantWeight::size_bytes() const {
 std::vector<float> decode_scales(const Scales& scales) {
   std::vector<float> values = decode_one_level(scales);
   if (!scales.super) return values;
+  if (const float divisor = scales.super->divisor; divisor != 0.0f) {
+    for (float& value : values) value /= divisor;
+    return values;
+  }
   const std::vector<float> above = decode_scales(*scales.super);
   const size_t share = values.size() / above.size();
   for (size_t i = 0; i < values.size(); ++i) values[i] *= above[i / share];
@@ -187,17 +216,18 @@ std::vector<float> decode_scales(const Scales& scales) {
 
 std::vector<float> dequantize(const QuantWeight& weight) {
   const ElementInfo& element = element_info(weight.element);
-  require(element.integer, ErrorKind::kUnsupported, "element ", element.name, " has no decoder");
+  const std::array<float, 256> meaning = values_of(weight.element);
   const GroupTable table(weight);
   const auto columns = static_cast<size_t>(weight.shape.cols);
-  std::vector<float> values(static_cast<size_t>(weight.shape.rows) * columns);
+  std::vector<float> result(static_cast<size_t>(weight.shape.rows) * columns), values(columns);
   std::vector<uint8_t> codes(columns);
   for (int64_t row = 0; row < weight.shape.rows; ++row) {
     unpack_codes(weight.codes.bytes().data() + row * weight.row_bytes(), element.bits, weight.shape.cols,
                  codes.data());
-    dequantize_row(weight, table, row, codes, values.data() + static_cast<size_t>(row) * columns);
+    for (size_t k = 0; k < columns; ++k) values[k] = meaning[codes[k]];
+    dequantize_row(weight, table, row, values, result.data() + static_cast<size_t>(row) * columns);
   }
-  return values;
+  return result;
 }
 
 void validate(const QuantWeight& weight, std::string_view what) {
@@ -205,7 +235,7 @@ void validate(const QuantWeight& weight, std::string_view what) {
   const auto count = static_cast<size_t>(weight.num_group_rows() * weight.num_group_cols());
   validate_scales(weight.scale, count, what, "scales");
   validate_permutation(weight, what);
-  if (!element_info(weight.element).integer) return;
+  validate_codes(weight, what);
   validate_offsets(weight, count, what);
   validate_zero_scales(weight, what);
 }

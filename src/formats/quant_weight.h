@@ -25,6 +25,10 @@ struct Scales {
   // Second level, always a multiplier; null when there is none. Its count divides this level's: entry i here
   // goes with entry i / (count / super count) there, so one entry is a global scale.
   std::unique_ptr<Scales> super;
+  // Where a file divides by this level, the one number it stores; `data` is 1 / divisor, rounded, so that
+  // readers may multiply. Then `decode_scales` of the level below divides, as the file's tool does. 0: it
+  // multiplies.
+  float divisor = 0.0f;
 };
 
 // Integer zero points, one byte each, same shape as the scales: w = scale * (code - zero).
@@ -37,12 +41,20 @@ struct RealMins {
   Scales mins;
 };
 
-// What the checkpoint asks of the layer's input.
+// What the checkpoint asks of the layer's input. Integer codes are signed here: kInt8 goes from -128 to 127.
 struct ActivationQuant {
   enum class Mode { kNone, kStatic, kDynamic } mode = Mode::kNone;
   Element element = Element::kInt8;
   int64_t group = 0;  // elements of one row that share a scale; 0 = the whole tensor, -1 = the row
+  bool sym = true;    // false: integers with a zero point, x = scale * (code - zero)
   float static_scale = 1.0f;
+  int static_zero = 0;
+  ScaleCodec scale = ScaleCodec::kF32;  // kDynamic: how the scale of a group is stored
+  // kDynamic: a second level over the groups' scales, fixed by the checkpoint, a multiplier. Where the file
+  // divides, `super_divisor` is the number it stores, else 0.
+  float super_scale = 1.0f;
+  float super_divisor = 0.0f;
+  bool operator==(const ActivationQuant&) const = default;
 };
 
 struct QuantWeight {
@@ -73,8 +85,9 @@ std::vector<float> dequantize(const QuantWeight& weight);
 // One float per group with the second level multiplied in, row-major like the scales.
 std::vector<float> decode_scales(const Scales& scales);
 
-// Bytes and extents agree, scales are finite and none is zero over codes that differ from their zero point,
-// zero points fit the element, the permutation is one. Throws Error(kBadFile) beginning with `what`.
+// Bytes and extents agree, codes and scales are finite and no scale is zero over codes that differ from their
+// zero point, zero points fit the element, the permutation is one. Throws Error(kBadFile) beginning with
+// `what`.
 void validate(const QuantWeight& weight, std::string_view what);
 
 }  // namespace quaver
