@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "formats/bitstream.h"
+#include "formats/group_index.h"
 #include "formats/packed_layer.h"
 #include "formats/packed_order.h"
 
@@ -110,15 +111,6 @@ NamedTensor pack_scales(const QuantWeight& w, std::string_view layer) {
   return {cat(layer, ".scales"), {type, {groups, w.shape.rows}, std::move(data)}};
 }
 
-NamedTensor pack_group_index(const QuantWeight& w, std::string_view layer) {
-  std::vector<int32_t> index(static_cast<size_t>(w.shape.cols));
-  for (size_t k = 0; k < index.size(); ++k) {
-    const int64_t position = w.permutation.empty() ? static_cast<int64_t>(k) : w.permutation[k];
-    index[k] = static_cast<int32_t>(position / w.group.cols);
-  }
-  return words(layer, "g_idx", {w.shape.cols}, Buffer::copy_of(index));
-}
-
 }  // namespace
 
 std::vector<NamedTensor> pack_packed_layer(const QuantWeight& weight, std::string_view layer,
@@ -130,7 +122,8 @@ std::vector<NamedTensor> pack_packed_layer(const QuantWeight& weight, std::strin
   tensors.push_back(along_in ? pack_along_in(weight, layer) : pack_along_out(weight, layer));
   tensors.push_back(pack_zeros(weight, layer, convention));
   tensors.push_back(pack_scales(weight, layer));
-  if (convention.has_group_index) tensors.push_back(pack_group_index(weight, layer));
+  if (convention.has_group_index)
+    tensors.push_back(words(layer, "g_idx", {weight.shape.cols}, Buffer::copy_of(group_index_of(weight))));
   return tensors;
 }
 

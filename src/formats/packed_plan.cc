@@ -94,6 +94,8 @@ const IntScheme& choose_scheme(const Checkpoint& checkpoint, const std::string& 
                   "; reading what is stored");
     return scheme;
   }
+  require(complaint != nullptr, ErrorKind::kBadFile, where(checkpoint, *parts.qweight),
+          " is packed, but nothing in the quantization settings is meant for it");
   fail(ErrorKind::kBadFile, checkpoint.file_of(parts.qweight->name), ": ", misfit(parts, *complaint, layout),
        " for ", describe(*complaint), " by ", origin(*complaint), " of the quantization settings");
 }

@@ -1,10 +1,10 @@
 // Packed words, zero points and scales of an integer layer, turned into the canonical form.
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/log.h"
 #include "formats/bitstream.h"
+#include "formats/group_index.h"
 #include "formats/packed_layer.h"
 #include "formats/packed_order.h"
 
@@ -137,61 +137,6 @@ std::variant<std::monostate, IntegerZeros, RealMins> read_offset(const Source& s
   return IntegerZeros{Buffer::copy_of(zeros)};
 }
 
-std::vector<int64_t> read_group_index(const TensorView& view, const std::string& what) {
-  require(view.dtype == DType::kI32 || view.dtype == DType::kI64, ErrorKind::kBadFile, what, " has dtype ",
-          dtype_info(view.dtype).name, ", expected i32");
-  require(view.shape.size() == 1, ErrorKind::kBadFile, what, " has shape ", view.shape,
-          ", expected one dimension");
-  std::vector<int64_t> index(static_cast<size_t>(view.shape[0]));
-  for (size_t k = 0; k < index.size(); ++k) {
-    int32_t narrow = 0;
-    if (view.dtype == DType::kI64)
-      std::memcpy(&index[k], view.data.bytes().data() + k * 8, 8);
-    else
-      std::memcpy(&narrow, view.data.bytes().data() + k * 4, 4), index[k] = narrow;
-  }
-  return index;
-}
-
-// Position of each channel when channels are sorted by group, stably.
-std::vector<int32_t> permutation_of(const std::vector<int64_t>& index, int64_t group, int64_t groups,
-                                    const std::string& what) {
-  std::vector<int64_t> next(static_cast<size_t>(groups));
-  for (int64_t g = 0; g < groups; ++g) next[static_cast<size_t>(g)] = g * group;
-  std::vector<int32_t> positions(index.size());
-  for (size_t k = 0; k < index.size(); ++k) {
-    require(index[k] >= 0 && index[k] < groups, ErrorKind::kBadFile, what, " puts channel ", k,
-            " into group ", index[k], " of ", groups);
-    const int64_t position = next[static_cast<size_t>(index[k])]++;
-    require(position < (index[k] + 1) * group && position < static_cast<int64_t>(index.size()),
-            ErrorKind::kBadFile, what, " puts more than ", group, " channels into group ", index[k]);
-    positions[k] = static_cast<int32_t>(position);
-  }
-  return positions;
-}
-
-// Empty when the index is that of plain runs, or a placeholder of zeros that the settings don't stand by.
-std::vector<int32_t> read_permutation(const LayerPlan& plan, const Checkpoint& checkpoint,
-                                      const QuantWeight& weight) {
-  if (plan.tensors.size() < 4) return {};
-  const std::string what = cat(checkpoint.file_of(plan.tensors[3]), ": tensor '", plan.tensors[3], "'");
-  std::vector<int64_t> index = read_group_index(checkpoint.read(plan.tensors[3]), what);
-  require(static_cast<int64_t>(index.size()) >= weight.shape.cols, ErrorKind::kBadFile, what, " has ",
-          index.size(), " entries, expected ", weight.shape.cols);
-  index.resize(static_cast<size_t>(weight.shape.cols));
-  bool plain = true, all_zero = true;
-  for (size_t k = 0; k < index.size(); ++k) {
-    plain &= index[k] == static_cast<int64_t>(k) / weight.group.cols;
-    all_zero &= index[k] == 0;
-  }
-  if (plain) return {};
-  if (all_zero && !plan.scheme.at("activation_order").get<bool>()) {
-    log_warning(what, " is all zero, a placeholder; taking channels in order");
-    return {};
-  }
-  return permutation_of(index, weight.group.cols, weight.num_group_cols(), what);
-}
-
 ScaleCodec codec_of(DType type) {
   if (type == DType::kF16) return ScaleCodec::kF16;
   return type == DType::kBF16 ? ScaleCodec::kBF16 : ScaleCodec::kF32;
@@ -218,7 +163,9 @@ QuantWeight unpack_packed_layer(const LayerPlan& plan, const Checkpoint& checkpo
   }
   weight.scale = {.codec = codec_of(source.scales.dtype), .data = transpose_scales(source)};
   weight.offset = read_offset(source, plan);
-  weight.permutation = read_permutation(plan, checkpoint, weight);
+  if (plan.tensors.size() > 3)
+    weight.permutation =
+        read_group_index(checkpoint, plan.tensors[3], weight, plan.scheme.at("activation_order"));
   validate(weight, source.what);
   return weight;
 }
