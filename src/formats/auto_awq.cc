@@ -90,6 +90,7 @@ const Format kAutoAwqFormat = {
     .pack = pack,
     .config_json = config_json,
     .unmatched_rules = unmatched_rules,
+    .kv_cache = nullptr,
 };
 
 }  // namespace quaver

@@ -117,6 +117,7 @@ const Format kAutoGptqFormat = {
     .config_json = config_json,
     .smallest_zero_point = 1,
     .unmatched_rules = unmatched_rules,
+    .kv_cache = nullptr,
 };
 
 }  // namespace quaver

@@ -9,11 +9,13 @@
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
+#include "formats/kv_cache.h"
 #include "formats/quant_weight.h"
+#include "formats/weight_scheme.h"
 
 namespace quaver {
 
-// Integer weight schemes that a recipe may ask for; what `pack` and `config_json` need to know.
+// The schemes that a recipe may ask for; what `pack` and `config_json` need to know.
 struct Recipe {
   int bits = 4;
   int64_t group_size = 128;  // -1: one group per output row
@@ -22,6 +24,8 @@ struct Recipe {
   std::vector<std::pair<std::string, json>> layer_overrides;  // only what differs; bits 16: stays plain
   std::vector<std::string> plain_modules;                     // linear layers outside the blocks, left plain
   json tuning;                                                // iters, lr, nsamples ...: kept for the record
+  // What `bits`, `group_size` and `sym` can't say: floats, activations. Beats them where it is set.
+  std::optional<WeightScheme> scheme;
 };
 
 // The tensors that make one layer, under which scheme. Empty `tensors` means: this layer is plain.
@@ -29,6 +33,8 @@ struct LayerPlan {
   std::string layer;                 // "model.layers.0.self_attn.q_proj"
   std::vector<std::string> tensors;  // full names, in the order `unpack` wants them
   json scheme;                       // this layer's effective settings, as the format spells them
+  // Tensors that belong to the layer and say nothing; `unpack` does not read them.
+  std::vector<std::string> dropped;
   // Logical [out, in] that the model expects; set it before `unpack`, which then cuts padding off and refuses
   // other shapes. {0, 0} takes the shape from the tensors.
   Extent2d shape;
@@ -49,6 +55,9 @@ struct Format {
   int smallest_zero_point = 0;  // that `pack` can store
   // Rules of the config that fit no tensor, in the file's order; detect_format logs them.
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
+  // What the settings ask of the key and value cache; none where they don't. Null: the format has no such
+  // key.
+  std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&);
 };
 
 // All rows, in the order in which they are asked.
@@ -58,6 +67,9 @@ std::span<const Format> all_formats();
 // Error(kUnsupported) naming its method; packed tensors without any settings are Error(kBadFile). Logs the
 // rules that fit no tensor.
 const Format* detect_format(const Checkpoint& checkpoint);
+
+// Layers that this format has quantized, in the order of their tensors.
+std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Format& format);
 
 // By name; null when unknown.
 const Format* find_format(std::string_view name);

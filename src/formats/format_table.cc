@@ -1,9 +1,14 @@
 // All vendor formats, in the order in which they are asked.
+#include <algorithm>
+#include <set>
+
 #include "base/log.h"
 #include "formats/auto_awq.h"
 #include "formats/auto_gptq.h"
 #include "formats/auto_round.h"
+#include "formats/compressed_tensors.h"
 #include "formats/format.h"
+#include "formats/fp8.h"
 #include "formats/quantization_config.h"
 
 namespace quaver {
@@ -18,8 +23,20 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat};
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kFp8Format,
+                                   kCompressedTensorsFormat};
   return formats;
+}
+
+std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Format& format) {
+  std::vector<std::string> layers;
+  std::set<std::string> seen;
+  for (const TensorInfo& tensor : checkpoint.tensors()) {
+    const std::string module = tensor.name.substr(0, std::min(tensor.name.rfind('.'), tensor.name.size()));
+    if (seen.insert(module).second && !format.plan(checkpoint, module).tensors.empty())
+      layers.push_back(module);
+  }
+  return layers;
 }
 
 const Format* find_format(std::string_view name) {

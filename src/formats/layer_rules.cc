@@ -1,7 +1,6 @@
 #include "formats/layer_rules.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace quaver {
 namespace {
@@ -13,15 +12,6 @@ bool lies_under(std::string_view layer, std::string_view prefix) {
     if ((at == 0 || layer[at - 1] == '.') && (end == layer.size() || layer[end] == '.')) return true;
   }
   return false;
-}
-
-// Every module that owns a tensor.
-std::unordered_set<std::string> module_names(const Checkpoint& checkpoint) {
-  std::unordered_set<std::string> names;
-  for (const TensorInfo& tensor : checkpoint.tensors())
-    if (const size_t dot = tensor.name.rfind('.'); dot != std::string::npos)
-      names.insert(tensor.name.substr(0, dot));
-  return names;
 }
 
 // "model\.layers\.0" -> "model.layers.0": escaped names hit the set at once, so long tables stay cheap.
@@ -51,6 +41,14 @@ void append_names(const json& value, std::string_view what, int depth, std::vect
 }
 
 }  // namespace
+
+std::unordered_set<std::string> module_names(const Checkpoint& checkpoint) {
+  std::unordered_set<std::string> names;
+  for (const TensorInfo& tensor : checkpoint.tensors())
+    if (const size_t dot = tensor.name.rfind('.'); dot != std::string::npos)
+      names.insert(tensor.name.substr(0, dot));
+  return names;
+}
 
 std::vector<IntScheme> LayerRules::candidates(std::string_view layer) const {
   std::vector<std::pair<NamePattern::Fit, const IntScheme*>> hits;

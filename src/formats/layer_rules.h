@@ -2,13 +2,16 @@
 // precedence.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "formats/name_pattern.h"
+#include "formats/weight_scheme.h"
 
 namespace quaver {
 
@@ -16,8 +19,9 @@ struct IntScheme {
   int bits = 4;
   int64_t group_size = 128;  // -1: one group per output row
   bool sym = true;
-  bool plain = false;  // 16 bits or more: not quantized
-  std::string rule;    // the key that says so; empty for the defaults
+  bool plain = false;                          // 16 bits or more: not quantized
+  std::string rule;                            // the key that says so; empty for the defaults
+  std::shared_ptr<const WeightScheme> scaled;  // set where it is no integer scheme but this
 };
 
 struct LayerRule {
@@ -42,6 +46,9 @@ struct LayerRules {
 // beginning with `what` for values that are no scheme, Error(kUnsupported) for a "data_type" that is not an
 // integer's.
 IntScheme parse_int_scheme(const json& body, const IntScheme& base, std::string_view what);
+
+// Every module that owns a tensor: "model.norm" of "model.norm.weight".
+std::unordered_set<std::string> module_names(const Checkpoint& checkpoint);
 
 // A list of names given as a list, a list of lists, or one string with commas. Null gives none.
 std::vector<std::string> parse_name_list(const json& value, std::string_view what);

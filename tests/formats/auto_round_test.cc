@@ -106,7 +106,9 @@ TEST(AutoRound, KeysThatChangeTheMeaningAreRefused) {
   EXPECT_NE(refused({{"rotation_config", {{"kind", "hadamard"}}}}).find("key 'rotation_config' is set"),
             std::string::npos);
   EXPECT_NE(refused({{"act_bits", 8}}).find("key 'act_bits' asks for 8-bit activations"), std::string::npos);
-  EXPECT_NE(refused({{"data_type", "mx_fp"}}).find("data_type 'mx_fp' is not supported"), std::string::npos);
+  EXPECT_NE(
+      refused({{"data_type", "mx_fp"}, {"bits", 6}}).find("data_type 'mx_fp' with 6 bits is not supported"),
+      std::string::npos);
   EXPECT_EQ(refused({{"rotation_config", nullptr}, {"act_bits", 16}, {"iters", 200}, {"something_new", 1}}),
             "");
 }

@@ -1,6 +1,7 @@
 // What several tests of this folder say about a format and a checkpoint.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,0 +1,60 @@
+#include "formats/compressed_tensors.h"
+
+#include <algorithm>
+
+#include "formats/compressed_tensors_config.h"
+#include "formats/layer_rules.h"
+#include "formats/packed_config.h"
+#include "formats/scaled_layer.h"
+
+namespace quaver {
+namespace {
+
+bool detect(const Checkpoint& checkpoint) {
+  return names_method(checkpoint, {"compressed-tensors", "compressed_tensors"});
+}
+
+LayerPlan plan(const Checkpoint& checkpoint, std::string_view layer) {
+  return plan_scaled_layer(checkpoint, layer, compressed_settings(checkpoint)->candidates(layer));
+}
+
+bool fits_any(const CompressedTarget& target, const std::unordered_set<std::string>& modules) {
+  return modules.contains(target.text) ||
+         std::any_of(modules.begin(), modules.end(),
+                     [&](const std::string& module) { return target.rank(module) > 0; });
+}
+
+std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
+  const auto settings = compressed_settings(checkpoint);
+  const std::unordered_set<std::string> modules = module_names(checkpoint);
+  std::vector<std::string> missing;
+  for (const CompressedGroup& group : settings->groups)
+    for (const CompressedTarget& target : group.targets)
+      if (!fits_any(target, modules)) missing.push_back(target.text);
+  for (const CompressedTarget& target : settings->ignored)
+    if (!fits_any(target, modules)) missing.push_back(target.text);
+  return missing;
+}
+
+std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer, const Recipe& recipe) {
+  return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe));
+}
+
+std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
+  return compressed_settings(checkpoint)->kv_cache;
+}
+
+}  // namespace
+
+const Format kCompressedTensorsFormat = {
+    .name = "compressed_tensors",
+    .detect = detect,
+    .plan = plan,
+    .unpack = unpack_scaled_layer,
+    .pack = pack,
+    .config_json = compressed_config_json,
+    .unmatched_rules = unmatched_rules,
+    .kv_cache = kv_cache,
+};
+
+}  // namespace quaver
