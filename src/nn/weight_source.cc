@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
 #include "nn/device_quant_weight.h"
 #include "nn/tensor_bridge.h"
 
@@ -23,7 +24,11 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
 }  // namespace
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
-    : checkpoint_(checkpoint), options_(options), format_(detect_format(checkpoint)) {}
+    : checkpoint_(checkpoint), options_(options), format_(detect_format(checkpoint)) {
+  if (format_ && format_->kv_cache && format_->kv_cache(checkpoint))
+    log_info(checkpoint.path().string(),
+             ": asks for a quantized cache of keys and values; they are kept as they are computed");
+}
 
 bool WeightSource::has(std::string_view name) const { return checkpoint_.find(name) != nullptr; }
 
@@ -93,6 +98,11 @@ void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors
   if (!options_.kernel_layout_only || aten_runs) return;
   layer.keep_kernel_layout_only();
   for (const std::string& name : tensors) checkpoint_.release(name);
+}
+
+void WeightSource::pass_kv_scales(std::string_view attention) {
+  if (!format_ || !format_->kv_cache || !format_->kv_cache(checkpoint_)) return;
+  for (const std::string& name : read_kv_scales(checkpoint_, attention).tensors) used_.insert(name);
 }
 
 bool WeightSource::is_quantized(std::string_view prefix) const {

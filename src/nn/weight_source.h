@@ -52,6 +52,8 @@ class WeightSource {
   void settle(Linear& layer, const std::vector<std::string>& tensors) const;
   // True when the format stores this layer quantized.
   bool is_quantized(std::string_view prefix) const;
+  // Checks and accounts for the scales of an attention layer's key and value cache, where the format has any.
+  void pass_kv_scales(std::string_view attention);
   // Marks tensors as accounted for without loading them (a tied head's second copy).
   void ignore(std::string_view name);
   void ignore_if(bool (*matches)(std::string_view name));

@@ -1,4 +1,5 @@
 // Every family agrees with Transformers in float32 and bfloat16, layer by layer, on both paths.
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
@@ -53,9 +54,22 @@ TEST_P(GoldenTest, KernelsFloat32) { expect_layers(*load(at::kFloat)); }
 // Rounding happens at the same places as in the reference, so that a single place accounts for the
 // difference.
 TEST_P(GoldenTest, AtenBfloat16) {
+  nn::AtenOnly reference;
   std::unique_ptr<CausalLm> model = load(at::kBFloat16);
   at::Tensor logits = run_logits(*model, golden_.ids);
   EXPECT_LE(error_ratio(logits, golden_.logits_bf16, kEpsilonBf16, depth_of(*model), 1), 1);
+}
+
+// The bf16 kernels round elsewhere, and less often. Against float32 truth they may be as wrong as the
+// reference in bfloat16 is, and twice that for luck. By the middle one of the positions: where an expert is
+// chosen by a hair, any rounding may choose another, and that position is far off.
+TEST_P(GoldenTest, KernelsBfloat16) {
+  std::unique_ptr<CausalLm> model = load(at::kBFloat16);
+  auto middle_error = [&](const at::Tensor& logits) {
+    at::Tensor difference = logits.to(at::kFloat) - golden_.logits.to(at::kFloat);
+    return difference.square().sum(-1).sqrt().median().item<double>();
+  };
+  EXPECT_LE(middle_error(run_logits(*model, golden_.ids)), 2 * middle_error(golden_.logits_bf16));
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenTest, testing::ValuesIn(golden_names()),
