@@ -1,8 +1,11 @@
 #include "nn/device_quant_weight.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
 
+#include "nn/kernel_path.h"
 #include "nn/tensor_bridge.h"
 
 namespace quaver::nn {
@@ -29,6 +32,15 @@ at::Tensor channel_groups(const QuantWeight& weight) {
   return channel.floor_divide(weight.group.cols);
 }
 
+kernels::DeviceFloat device_float(at::ScalarType dtype) {
+  if (dtype == at::kHalf) return kernels::DeviceFloat::kF16;
+  return dtype == at::kBFloat16 ? kernels::DeviceFloat::kBF16 : kernels::DeviceFloat::kF32;
+}
+
+void* current_stream(at::Device device) {
+  return at::accelerator::getCurrentStream(device.index()).native_handle();
+}
+
 }  // namespace
 
 bool DeviceQuantWeight::can_expand(const QuantWeight& weight) {
@@ -48,7 +60,8 @@ DeviceQuantWeight::DeviceQuantWeight(const QuantWeight& weight, at::Device devic
   scales_ = on_device(scale_dtype(weight.scale.codec), groups, weight.scale.data, device);
   if (const auto* zeros = std::get_if<IntegerZeros>(&weight.offset))
     zeros_ = on_device(DType::kU8, groups, zeros->data, device);
-  if (!weight.permutation.empty() || cols_ % group_ != 0) groups_ = channel_groups(weight).to(device);
+  permuted_ = !weight.permutation.empty();
+  if (permuted_ || cols_ % group_ != 0) groups_ = channel_groups(weight).to(device);
 }
 
 // Column c's code lies in the stream at bit c * bits, over at most two bytes.
@@ -64,7 +77,50 @@ at::Tensor DeviceQuantWeight::codes() const {
   return value.bitwise_right_shift(shift).bitwise_and((1 << bits_) - 1).to(at::kFloat);
 }
 
+bool DeviceQuantWeight::kernels_take(at::ScalarType dtype) const {
+  bool known = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
+  return known && packed_.is_cuda() && kernels::device_integer_built() && kernels_allowed();
+}
+
+kernels::DeviceIntegerWeight DeviceQuantWeight::view() const {
+  return {.codes = packed_.const_data_ptr<uint8_t>(),
+          .scales = scales_.const_data_ptr(),
+          .scale_type = device_float(scales_.scalar_type()),
+          .zeros = zeros_.defined() ? zeros_.const_data_ptr<uint8_t>() : nullptr,
+          .channel = permuted_ ? groups_.const_data_ptr<int64_t>() : nullptr,
+          .bits = bits_,
+          .rows = rows_,
+          .cols = cols_,
+          .row_bytes = packed_.size(1),
+          .group = group_,
+          .groups = scales_.size(1)};
+}
+
+std::optional<at::Tensor> DeviceQuantWeight::multiply(const at::Tensor& x,
+                                                      const std::optional<at::Tensor>& bias) const {
+  int64_t m = x.numel() / cols_;
+  if (!kernels_take(x.scalar_type()) || !kernels::multiplies_directly(view(), m)) return std::nullopt;
+  at::Tensor rows = x.contiguous();
+  std::vector<int64_t> shape = x.sizes().vec();
+  shape.back() = rows_;
+  at::Tensor y = at::empty(shape, x.options());
+  kernels::multiply_integer(view(),
+                            {.type = device_float(x.scalar_type()),
+                             .x = rows.const_data_ptr(),
+                             .y = y.mutable_data_ptr(),
+                             .bias = bias ? bias->const_data_ptr() : nullptr,
+                             .m = m},
+                            current_stream(x.device()));
+  return y;
+}
+
 at::Tensor DeviceQuantWeight::dense(at::ScalarType dtype) const {
+  if (kernels_take(dtype)) {
+    at::Tensor out = at::empty({rows_, cols_}, packed_.options().dtype(dtype));
+    kernels::expand_integer(view(), device_float(dtype), out.mutable_data_ptr(),
+                            current_stream(out.device()));
+    return out;
+  }
   at::Tensor values = codes();
   at::Tensor scales = scales_.to(at::kFloat);
   at::Tensor zeros = zeros_.defined() ? zeros_.to(at::kFloat) : at::Tensor();

@@ -1,6 +1,7 @@
 #include "nn/linear.h"
 
 #include <ATen/ops/linear.h>
+#include <c10/core/GradMode.h>
 
 #include <utility>
 
@@ -58,6 +59,8 @@ at::Tensor Linear::forward(const at::Tensor& x) const {
     }
   std::optional<at::Tensor> bias = impl_->bias;
   if (bias) bias = bias->to(x.scalar_type());
+  if (impl_->on_device && !impl_->overridden && !(c10::GradMode::is_enabled() && x.requires_grad()))
+    if (std::optional<at::Tensor> y = impl_->on_device->multiply(x, bias)) return *y;
   return at::linear(x, dense_weight().to(x.scalar_type()), bias);
 }
 
