@@ -20,6 +20,18 @@ at::Tensor randn(std::vector<int64_t> shape, uint64_t seed) {
   return x;
 }
 
+namespace {
+
+Buffer stored_scales(const std::vector<float>& scales, ScaleCodec codec) {
+  if (codec == ScaleCodec::kF32) return Buffer::copy_of(scales);
+  std::vector<uint16_t> halves;
+  for (float scale : scales)
+    halves.push_back(codec == ScaleCodec::kF16 ? float_to_f16(scale) : float_to_bf16(scale));
+  return Buffer::copy_of(halves);
+}
+
+}  // namespace
+
 QuantWeight random_quant_weight(int64_t out, int64_t in, const QuantOptions& options, uint64_t seed) {
   std::mt19937_64 engine(seed);
   QuantWeight weight;
@@ -33,13 +45,11 @@ QuantWeight random_quant_weight(int64_t out, int64_t in, const QuantOptions& opt
           static_cast<uint8_t>((engine() & 1u) << (bit % 8));
   weight.codes = Buffer::copy_of(codes);
   auto count = static_cast<size_t>(out * weight.num_group_cols());
-  std::vector<uint16_t> scales(count);
-  for (uint16_t& scale : scales) {
-    float value = (static_cast<float>(engine() % 1000) + 1) * 1e-4f * (engine() % 4 == 0 ? -1.0f : 1.0f);
-    scale = options.codec == ScaleCodec::kF16 ? float_to_f16(value) : float_to_bf16(value);
-  }
+  std::vector<float> scales(count);
+  for (float& scale : scales)
+    scale = (static_cast<float>(engine() % 1000) + 1) * 1e-4f * (engine() % 4 == 0 ? -1.0f : 1.0f);
   weight.scale.codec = options.codec;
-  weight.scale.data = Buffer::copy_of(scales);
+  weight.scale.data = stored_scales(scales, options.codec);
   if (options.zeros) {
     std::vector<uint8_t> zeros(count);
     for (uint8_t& zero : zeros) zero = static_cast<uint8_t>(engine() % (1u << options.bits));
