@@ -93,8 +93,8 @@ def serving(binary, model, *flags, timeout=180):
         assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
         line = server.stdout.readline()
         lines.append(line)
-        found = re.search(r"http://127\.0\.0\.1:\d+", line)
-        url = found.group() if found else None
+        found = re.search(r"listening on (http://127\.0\.0\.1:\d+)", line)
+        url = found.group(1) if found else None
     while True:
         assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
         with contextlib.suppress(urllib.error.URLError, OSError):
