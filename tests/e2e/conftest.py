@@ -5,6 +5,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -87,8 +88,24 @@ def serving(binary, model, *flags, timeout=180):
     log = subprocess.PIPE
     server = subprocess.Popen([str(binary), "serve", str(model), "--host", "127.0.0.1", "--port", "0", *map(str, flags)],
                               stdout=log, stderr=subprocess.STDOUT, text=True)
-    lines, url = [], None
-    deadline = time.monotonic() + timeout
+    lines = []
+    try:
+        url = address_when_ready(server, lines, time.monotonic() + timeout)
+        # Nobody reads the log further; a thread keeps the pipe from filling.
+        threading.Thread(target=lambda: [lines.append(line) for line in server.stdout], daemon=True).start()
+        yield url, server, lines
+    finally:
+        if server.poll() is None:
+            server.terminate()
+            try:
+                server.wait(60)
+            except subprocess.TimeoutExpired:
+                server.kill()
+
+
+def address_when_ready(server, lines, deadline):
+    """The base URL, once the server says that it is healthy; what it prints until then goes to `lines`."""
+    url = None
     while url is None:
         assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
         line = server.stdout.readline()
@@ -99,20 +116,8 @@ def serving(binary, model, *flags, timeout=180):
         assert time.monotonic() < deadline and server.poll() is None, "".join(lines)
         with contextlib.suppress(urllib.error.URLError, OSError):
             if urllib.request.urlopen(url + "/health", timeout=2).status == 200:
-                break
+                return url
         time.sleep(0.05)
-    # Nobody reads the log further; a thread keeps the pipe from filling.
-    import threading
-    threading.Thread(target=lambda: [lines.append(line) for line in server.stdout], daemon=True).start()
-    try:
-        yield url, server, lines
-    finally:
-        if server.poll() is None:
-            server.terminate()
-            try:
-                server.wait(60)
-            except subprocess.TimeoutExpired:
-                server.kill()
 
 
 @pytest.fixture(scope="session")
