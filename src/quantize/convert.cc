@@ -105,7 +105,8 @@ class Converter {
     std::string blocks = shell_->info().blocks_prefix + ".";
     std::set<std::string> packed;
     for (const TensorInfo& info : source_->tensors()) {
-      if (info.name.starts_with(blocks)) continue;
+      if (info.name.starts_with(blocks) || models::is_second_copy_of_head(shell_->info(), info.name))
+        continue;
       std::string layer = info.name.substr(0, info.name.rfind('.'));
       const bool is_packed = shell_source_.is_quantized(layer) && !info.name.ends_with(".bias");
       if (is_packed && !packed.insert(layer).second) continue;

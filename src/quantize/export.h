@@ -22,8 +22,8 @@ struct ExportedModel {
 };
 
 // Weights, config.json, quantization_config.json and everything else that serving needs. Every tensor of the
-// source is in the result, replaced or copied as it is. Returns the bytes of all tensors. Error(kInternal)
-// when what was written can't be read back.
+// source is in the result, replaced or copied as it is, but for a tied head's second copy. Returns the bytes
+// of all tensors. Error(kInternal) when what was written can't be read back.
 int64_t export_model(const ExportedModel& model, const std::filesystem::path& folder);
 
 // "writable are auto_round, auto_gptq, ..."

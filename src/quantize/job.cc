@@ -7,6 +7,7 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -241,10 +242,12 @@ class Job {
         layers_.push_back({.layer = linear, .scheme = storable(decision.scheme), .result = nullptr});
     }
     if (options_.method == Method::kRtn) {
-      round_layers({});
+      round_layers(index, {});
     } else if (options_.method == Method::kOptRtn) {
       std::vector<std::vector<float>> importance = measure_importance(*block);
-      round_layers(importance);
+      round_layers(index, importance);
+      for (size_t i = 0; i < layers_.size(); ++i)
+        if (importance[i].empty()) note_remark(report, block_prefix(index) + layers_[i].layer.name);
     } else {
       tune(*block, index, report);
     }
@@ -256,7 +259,16 @@ class Job {
     return scheme;
   }
 
+  // Tuning would only find out from its loss, which names no tensor.
+  void require_finite_weights(int64_t block) const {
+    for (const TunedLayer& layer : layers_)
+      require(std::isfinite(layer.layer.linear->dense_weight().abs().max().item<double>()),
+              ErrorKind::kBadFile, block_prefix(block), layer.layer.name,
+              ".weight: holds a value that is not finite");
+  }
+
   void tune(models::DecoderBlock& block, int64_t index, BlockReport& report) {
+    require_finite_weights(index);
     run_block(block, exact_, exact_, options_.tune.batch_size);
     if (layers_.empty()) return;
     auto on_step = [&](int64_t step, double) {
@@ -298,15 +310,17 @@ class Job {
     return importance;
   }
 
-  void round_layers(const std::vector<std::vector<float>>& importance) {
+  void round_layers(int64_t block, const std::vector<std::vector<float>>& importance) {
     for (size_t i = 0; i < layers_.size(); ++i) {
       bool searched = !importance.empty() && !importance[i].empty();
-      layers_[i].result = std::make_shared<const QuantWeight>(round_layer(
-          layers_[i], searched ? std::span<const float>(importance[i]) : std::span<const float>()));
+      layers_[i].result = std::make_shared<const QuantWeight>(
+          round_layer(layers_[i], block_prefix(block) + layers_[i].layer.name,
+                      searched ? std::span<const float>(importance[i]) : std::span<const float>()));
     }
   }
 
-  static QuantWeight round_layer(const TunedLayer& layer, std::span<const float> importance) {
+  static QuantWeight round_layer(const TunedLayer& layer, const std::string& name,
+                                 std::span<const float> importance) {
     at::Tensor weight = layer.layer.linear->dense_weight().to(at::kCPU, at::kFloat).contiguous();
     std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
     RoundingProblem problem{.out = weight.size(0),
@@ -315,7 +329,7 @@ class Job {
                             .group = layer.scheme.group_size,
                             .sym = layer.scheme.sym,
                             .zero_from_one = layer.scheme.zero_from_one,
-                            .what = layer.layer.name,
+                            .what = name,
                             .pool = &global_thread_pool()};
     return importance.empty() ? rtn(values, problem) : opt_rtn(values, importance, problem);
   }
@@ -338,6 +352,7 @@ class Job {
   bool is_replaced(const std::string& name) const {
     constexpr std::string_view kSuffix = ".weight";
     if (!name.ends_with(kSuffix)) return false;
+    if (models::is_second_copy_of_head(shell_->info(), name)) return true;
     auto found = decisions_.find(name.substr(0, name.size() - kSuffix.size()));
     return found != decisions_.end() && found->second.scheme.bits != 16;
   }

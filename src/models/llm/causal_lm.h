@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CausalLmInfo {
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
   bool tied_embeddings = false;
+  std::string head;           // "lm_head": the layer that gives the logits; no tensor of its own when tied
   std::string blocks_prefix;  // "model.layers": block i's tensors are `blocks_prefix`.i.*
 };
 
@@ -52,6 +54,11 @@ class DecoderBlock {
   // Lays weights out for their kernels now instead of on first use.
   virtual void prepare() const = 0;
 };
+
+// True for the head's tensor where the embedding takes its place: some writers store both.
+inline bool is_second_copy_of_head(const CausalLmInfo& info, std::string_view tensor) {
+  return info.tied_embeddings && tensor == info.head + ".weight";
+}
 
 class CausalLm {
  public:

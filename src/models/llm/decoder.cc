@@ -78,6 +78,7 @@ class Decoder : public CausalLm {
   Decoder(DecoderConfig config, nn::WeightSource& source) : config_(std::move(config)) {
     CausalLmInfo& info = config_.info;
     info.blocks_prefix = cat(config_.prefix, ".layers");
+    info.head = config_.head;
     embedding_ =
         source.matrix(cat(config_.prefix, ".embed_tokens.weight"), info.vocab_size, info.hidden_size);
     norm_ = {source.tensor(cat(config_.prefix, ".norm.weight"), {info.hidden_size}), config_.norm_eps,
