@@ -88,6 +88,8 @@ void Dispatcher::check_ready(const Route& route) const {
 }
 
 void Dispatcher::refuse_route(const Route& route) const {
+  if (route.ability == "chat" && model()->can("completions"))
+    throw refused("this model has no chat template; /v1/completions works without one");
   std::string abilities;
   for (const std::string& ability : model()->pipeline.card().capabilities)
     abilities += cat(abilities.empty() ? "" : ", ", ability);

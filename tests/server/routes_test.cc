@@ -96,6 +96,15 @@ TEST(Routes, NamesTheAbilityThatIsMissing) {
   EXPECT_EQ(t.post("/tokenize", {{"prompt", "x"}}).status, 404);
 }
 
+// F028
+TEST(Routes, ChatsWithoutATemplateAreRefusedAndSaySo) {
+  TestServer t;
+  t.pipeline.mutable_card().capabilities = {"completions"};
+  Answer answer = t.chat();
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_NE(answer.body.find("no chat template"), std::string::npos) << answer.body;
+}
+
 TEST(Routes, UnknownPathsAndWrongMethodsGetTheErrorObject) {
   TestServer t;
   for (const char* path :
