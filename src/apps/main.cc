@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "apps/commands.h"
+#include "apps/torch_warnings.h"
 #include "base/error.h"
 
 namespace quaver::apps {
@@ -42,6 +43,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
+  quaver::apps::log_torch_warnings();
   try {
     return quaver::apps::run(argc, argv);
   } catch (const quaver::Error& e) {
