@@ -172,6 +172,15 @@ void validate_permutation(const QuantWeight& w, std::string_view what) {
   }
 }
 
+void validate_multipliers(const QuantWeight& w, std::string_view what) {
+  if (w.input_multiplier.empty()) return;
+  require(static_cast<int64_t>(w.input_multiplier.size()) == w.shape.cols, ErrorKind::kBadFile, what, ": ",
+          w.input_multiplier.size(), " input multipliers, expected ", w.shape.cols);
+  for (size_t k = 0; k < w.input_multiplier.size(); ++k)
+    require(std::isfinite(w.input_multiplier[k]) && w.input_multiplier[k] != 0.0f, ErrorKind::kBadFile, what,
+            ": the input multiplier of channel ", k, " is ", w.input_multiplier[k]);
+}
+
 // A zero scale loses whatever the codes said, so it is a fault unless the group is zero by its codes, too.
 void validate_zero_scales(const QuantWeight& w, std::string_view what) {
   const GroupTable table(w);
@@ -225,7 +234,9 @@ std::vector<float> dequantize(const QuantWeight& weight) {
     unpack_codes(weight.codes.bytes().data() + row * weight.row_bytes(), element.bits, weight.shape.cols,
                  codes.data());
     for (size_t k = 0; k < columns; ++k) values[k] = meaning[codes[k]];
-    dequantize_row(weight, table, row, values, result.data() + static_cast<size_t>(row) * columns);
+    float* out = result.data() + static_cast<size_t>(row) * columns;
+    dequantize_row(weight, table, row, values, out);
+    for (size_t k = 0; k < weight.input_multiplier.size(); ++k) out[k] *= weight.input_multiplier[k];
   }
   return result;
 }
@@ -235,6 +246,7 @@ void validate(const QuantWeight& weight, std::string_view what) {
   const auto count = static_cast<size_t>(weight.num_group_rows() * weight.num_group_cols());
   validate_scales(weight.scale, count, what, "scales");
   validate_permutation(weight, what);
+  validate_multipliers(weight, what);
   validate_codes(weight, what);
   validate_offsets(weight, count, what);
   validate_zero_scales(weight, what);

@@ -41,7 +41,8 @@ struct RealMins {
   Scales mins;
 };
 
-// What the checkpoint asks of the layer's input. Integer codes are signed here: kInt8 goes from -128 to 127.
+// What the checkpoint asks of the layer's input, after `input_multiplier`. Integer codes are signed here:
+// kInt8 goes from -128 to 127.
 struct ActivationQuant {
   enum class Mode { kNone, kStatic, kDynamic } mode = Mode::kNone;
   Element element = Element::kInt8;
@@ -54,6 +55,8 @@ struct ActivationQuant {
   // divides, `super_divisor` is the number it stores, else 0.
   float super_scale = 1.0f;
   float super_divisor = 0.0f;
+  // kDynamic: columns of the input that hold a greater magnitude are multiplied unquantized; 0: none are.
+  float outlier_threshold = 0.0f;
   bool operator==(const ActivationQuant&) const = default;
 };
 
@@ -69,6 +72,8 @@ struct QuantWeight {
       offset;  // monostate: symmetric about 2^(bits-1) for integers
   std::vector<int32_t>
       permutation;  // input channel k uses group permutation[k] / group.cols; empty when identity
+  // What input channel k is multiplied by before anything else happens to it; empty when nothing.
+  std::vector<float> input_multiplier;
   ActivationQuant activation;
 
   int64_t num_group_rows() const { return (shape.rows + group.rows - 1) / group.rows; }
@@ -78,16 +83,17 @@ struct QuantWeight {
   size_t size_bytes() const;
 };
 
-// Row-major float32 [out, in]; exact products code x scale in fp32, nothing rounded further. Precondition:
-// the weight is valid. Error(kUnsupported) for elements and scale codecs that have no decoder here.
+// Row-major float32 [out, in], the matrix that the layer's input is multiplied with: products code x scale in
+// fp32, then x input_multiplier where there is one. Precondition: the weight is valid. Error(kUnsupported)
+// for elements and scale codecs that have no decoder here.
 std::vector<float> dequantize(const QuantWeight& weight);
 
 // One float per group with the second level multiplied in, row-major like the scales.
 std::vector<float> decode_scales(const Scales& scales);
 
 // Bytes and extents agree, codes and scales are finite and no scale is zero over codes that differ from their
-// zero point, zero points fit the element, the permutation is one. Throws Error(kBadFile) beginning with
-// `what`.
+// zero point, zero points fit the element, the permutation is one, input multipliers are finite and not zero.
+// Throws Error(kBadFile) beginning with `what`.
 void validate(const QuantWeight& weight, std::string_view what);
 
 }  // namespace quaver

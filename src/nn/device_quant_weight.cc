@@ -47,7 +47,8 @@ bool DeviceQuantWeight::can_expand(const QuantWeight& weight) {
   ScaleCodec codec = weight.scale.codec;
   bool float_scales = codec == ScaleCodec::kF32 || codec == ScaleCodec::kF16 || codec == ScaleCodec::kBF16;
   return element_info(weight.element).integer && weight.group.rows == 1 && float_scales &&
-         !weight.scale.super && !std::holds_alternative<RealMins>(weight.offset);
+         !weight.scale.super && !std::holds_alternative<RealMins>(weight.offset) &&
+         weight.input_multiplier.empty();
 }
 
 DeviceQuantWeight::DeviceQuantWeight(const QuantWeight& weight, at::Device device)

@@ -19,10 +19,10 @@ bool has_float_scales(const QuantWeight& weight) {
 }
 
 // Kernels know integer codes, one level of float scales per row and group of input channels, and integer zero
-// points.
+// points; they take the input as it comes.
 bool kernels_know(const QuantWeight& weight) {
   return element_info(weight.element).integer && weight.group.rows == 1 && has_float_scales(weight) &&
-         !std::holds_alternative<RealMins>(weight.offset) &&
+         !std::holds_alternative<RealMins>(weight.offset) && weight.input_multiplier.empty() &&
          weight.activation.mode == ActivationQuant::Mode::kNone;
 }
 

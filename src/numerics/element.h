@@ -24,7 +24,8 @@ enum class Element : uint8_t {
   kE2M3,
   kE3M2,
   kNF4,
-  kIQ4NL
+  kIQ4NL,
+  kFP4
 };
 
 // How a scale is stored.
@@ -70,7 +71,7 @@ inline constexpr std::array kElements = {
     ElementInfo{Element::kE4M3FNUZ, "e4m3fnuz", 8, false}, ElementInfo{Element::kE5M2, "e5m2", 8, false},
     ElementInfo{Element::kE2M1, "e2m1", 4, false},         ElementInfo{Element::kE2M3, "e2m3", 6, false},
     ElementInfo{Element::kE3M2, "e3m2", 6, false},         ElementInfo{Element::kNF4, "nf4", 4, false},
-    ElementInfo{Element::kIQ4NL, "iq4_nl", 4, false},
+    ElementInfo{Element::kIQ4NL, "iq4_nl", 4, false},      ElementInfo{Element::kFP4, "fp4", 4, false},
 };
 
 constexpr const ElementInfo& element_info(Element element) { return kElements[static_cast<size_t>(element)]; }

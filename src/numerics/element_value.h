@@ -8,6 +8,7 @@
 #include "numerics/e4m3fnuz.h"
 #include "numerics/e5m2.h"
 #include "numerics/element.h"
+#include "numerics/fp4.h"
 #include "numerics/iq4nl.h"
 #include "numerics/nf4.h"
 
@@ -32,6 +33,8 @@ constexpr float element_value(Element element, uint8_t code) {
       return nf4_to_float(code);
     case Element::kIQ4NL:
       return iq4nl_to_float(code);
+    case Element::kFP4:
+      return fp4_to_float(code);
     default:
       return static_cast<float>(code);
   }

@@ -4,11 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <numeric>
 #include <random>
 
 #include "base/error.h"
 #include "formats/bitstream.h"
+#include "numerics/e2m1.h"
+#include "numerics/e2m3.h"
+#include "numerics/e3m2.h"
+#include "numerics/fp4.h"
 #include "numerics/half.h"
+#include "numerics/nf4.h"
 
 namespace quaver {
 namespace {
@@ -109,6 +115,83 @@ TEST(QuantWeight, RealMinimaAreSubtracted) {
   EXPECT_EQ(values[75], sample.scales[1] * sample.codes[75] + 1.0f);
 }
 
+// One row of every code, each in a group of its own scale.
+QuantWeight every_code(Element element, ScaleCodec codec, Buffer scales) {
+  const int bits = element_info(element).bits;
+  std::vector<uint8_t> codes(size_t{1} << bits);
+  std::iota(codes.begin(), codes.end(), uint8_t{0});
+  std::vector<std::byte> packed(codes.size() * static_cast<size_t>(bits) / 8);
+  pack_codes(codes.data(), bits, static_cast<int64_t>(codes.size()), packed.data());
+  QuantWeight w{.element = element, .shape = {1, static_cast<int64_t>(codes.size())}, .group = {1, 4}};
+  w.codes = Buffer::copy_of(packed);
+  w.scale = {.codec = codec, .data = std::move(scales)};
+  return w;
+}
+
+TEST(QuantWeight, FloatElementsDecode) {
+  const std::vector<uint8_t> halves(16, 126);  // 2^-1
+  const auto check = [&](Element element, auto decode) {
+    const size_t count = size_t{1} << element_info(element).bits;
+    const QuantWeight w =
+        every_code(element, ScaleCodec::kE8M0, Buffer::copy_of(std::span(halves).first(count / 4)));
+    const std::vector<float> values = dequantize(w);
+    for (size_t code = 0; code < count; ++code)
+      EXPECT_EQ(values[code], 0.5f * decode(static_cast<uint8_t>(code))) << element_info(element).name;
+    EXPECT_NO_THROW(validate(w, "sample"));
+  };
+  check(Element::kE2M1, e2m1_to_float);
+  check(Element::kE2M3, e2m3_to_float);
+  check(Element::kE3M2, e3m2_to_float);
+  check(Element::kNF4, nf4_to_float);
+  check(Element::kFP4, fp4_to_float);
+}
+
+TEST(QuantWeight, ScalesOfOneByteDecode) {
+  const std::vector<uint8_t> scales = {0x38, 0x01, 0x7e, 0xc0};  // 1, 2^-9, 448, -2
+  QuantWeight w = every_code(Element::kE2M1, ScaleCodec::kE4M3FN, Buffer::copy_of(scales));
+  w.scale.super = std::make_unique<Scales>();
+  w.scale.super->data = Buffer::copy_of(std::vector<float>{0.25f});
+  const std::vector<float> values = dequantize(w);
+  EXPECT_EQ(values[3], 1.5f * 0.25f);
+  EXPECT_EQ(values[7], 6.0f * 0x1p-11f);
+  EXPECT_EQ(values[9], -0.5f * 112.0f);
+  EXPECT_EQ(values[15], -6.0f * -0.5f);
+}
+
+TEST(QuantWeight, CodesAndScalesThatAreNaNAreRefused) {
+  const auto refusal = [](const QuantWeight& w) {
+    try {
+      validate(w, "file");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  const std::vector<uint8_t> ones(64, 127);
+  EXPECT_EQ(refusal(every_code(Element::kE4M3FN, ScaleCodec::kE8M0, Buffer::copy_of(ones))),
+            "file: the code of row 0, column 127 is not a finite number");
+  EXPECT_EQ(refusal(every_code(Element::kE5M2, ScaleCodec::kE8M0, Buffer::copy_of(ones))),
+            "file: the code of row 0, column 124 is not a finite number");
+  const std::vector<uint8_t> nan = {127, 255, 127, 127};
+  EXPECT_EQ(refusal(every_code(Element::kE2M1, ScaleCodec::kE8M0, Buffer::copy_of(nan))),
+            "file: entry 1 of 4 scales is not finite");
+  EXPECT_EQ(refusal(every_code(Element::kE2M1, ScaleCodec::kE4M3FN, Buffer::copy_of(nan))),
+            "file: entry 0 of 4 scales is not finite");
+  const std::vector<uint8_t> zero = {0x38, 0x38, 0, 0x38};
+  EXPECT_EQ(refusal(every_code(Element::kE2M1, ScaleCodec::kE4M3FN, Buffer::copy_of(zero))),
+            "file: the scale of row 0, group 2 is zero but its codes are not");
+}
+
+TEST(QuantWeight, InputMultipliersBelongToTheMatrix) {
+  Sample sample = make_sample({4, ScaleCodec::kF32, {1, 72}, false});
+  const std::vector<float> plain = dequantize(sample.weight);
+  for (int k = 0; k < 72; ++k) sample.weight.input_multiplier.push_back(0.3f * static_cast<float>(k + 1));
+  EXPECT_NO_THROW(validate(sample.weight, "sample"));
+  const std::vector<float> values = dequantize(sample.weight);
+  for (size_t i = 0; i < values.size(); ++i)
+    EXPECT_EQ(values[i], plain[i] * sample.weight.input_multiplier[i % 72]);
+}
+
 TEST(QuantWeight, SizeCountsCodesScalesAndZeros) {
   const Sample sample = make_sample({3, ScaleCodec::kF16, {1, 24}, true});
   EXPECT_EQ(sample.weight.size_bytes(), 8u * 27u + 8u * 3u * 2u + 8u * 3u);
@@ -176,6 +259,17 @@ TEST(QuantWeight, OrdersThatAreNoPermutationAreRefused) {
             "file: layer 'x': the activation order is not a permutation at 3");
   EXPECT_EQ(complaint([](QuantWeight& w) { w.permutation = {0}; }),
             "file: layer 'x': the activation order has 1 entries, expected 72");
+}
+
+TEST(QuantWeight, InputMultipliersThatLoseAChannelAreRefused) {
+  EXPECT_EQ(complaint([](QuantWeight& w) { w.input_multiplier.assign(71, 1.0f); }),
+            "file: layer 'x': 71 input multipliers, expected 72");
+  for (const float bad : {0.0f, std::numeric_limits<float>::infinity()})
+    EXPECT_EQ(complaint([&](QuantWeight& w) {
+                w.input_multiplier.assign(72, 1.0f);
+                w.input_multiplier[5] = bad;
+              }),
+              cat("file: layer 'x': the input multiplier of channel 5 is ", bad));
 }
 
 TEST(QuantWeight, SecondLevelMustDivide) {

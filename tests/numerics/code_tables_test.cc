@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "numerics/dtype.h"
+#include "numerics/fp4.h"
 #include "numerics/iq4nl.h"
 #include "numerics/nf4.h"
 
@@ -42,6 +43,14 @@ TEST(NF4, EncodesToTheNearest) {
     float value = static_cast<float>(i) / 1000;
     float distance = std::fabs(nf4_to_float(float_to_nf4(value)) - value);
     for (float other : kNF4Values) EXPECT_LE(distance, std::fabs(other - value) + 1e-7f) << value;
+  }
+}
+
+TEST(FP4, ValuesAreTheLibrarys) {
+  const double magnitudes[] = {0, 0.005208333333, 0.66666667, 1, 0.33333333, 0.5, 0.16666667, 0.25};
+  for (uint8_t code = 0; code < 8; ++code) {
+    EXPECT_NEAR(fp4_to_float(code), magnitudes[code], 1e-8);
+    EXPECT_EQ(fp4_to_float(code | 8), -fp4_to_float(code));
   }
 }
 
