@@ -52,6 +52,10 @@ class Checkpoint {
   // A further JSON file of the folder ("generation_config.json", "tokenizer_config.json"); null when absent.
   virtual json sidecar(std::string_view file_name) const = 0;
 
+  // The text under this key in the headers of the files that hold the tensors; empty when there is none.
+  // Error(kBadFile) when two files disagree.
+  virtual std::string metadata(std::string_view /*key*/) const { return {}; }
+
   // Sorted by name.
   virtual const std::vector<TensorInfo>& tensors() const = 0;
 

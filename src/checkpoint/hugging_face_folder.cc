@@ -42,6 +42,20 @@ class HuggingFaceFolder : public Checkpoint {
     return read_json_file(contained_path(folder_, file_name, folder_.string()).string());
   }
 
+  std::string metadata(std::string_view key) const override {
+    const SafetensorsFile* first = nullptr;
+    std::string text;
+    for (const SafetensorsFile& shard : shards_) {
+      const auto found = shard.metadata().find(std::string(key));
+      if (found == shard.metadata().end()) continue;
+      require(!first || text == found->second, ErrorKind::kBadFile, shard.path().string(), ": its header's ",
+              printable(key), " is not that of ", first ? first->path().string() : "");
+      first = &shard;
+      text = found->second;
+    }
+    return text;
+  }
+
   TensorView read(std::string_view name) const override { return shard_of(name).read(name); }
   void release(std::string_view name) const override {
     const SafetensorsFile& shard = shard_of(name);

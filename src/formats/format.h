@@ -57,7 +57,7 @@ struct Format {
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
   // What the settings ask of the key and value cache; none where they don't. Null: the format has no such
   // key.
-  std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&) = nullptr;
+  std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&);
 };
 
 // All rows, in the order in which they are asked.

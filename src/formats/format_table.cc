@@ -8,7 +8,7 @@
 #include "formats/auto_round.h"
 #include "formats/compressed_tensors.h"
 #include "formats/format.h"
-#include "formats/fp8.h"
+#include "formats/modelopt.h"
 #include "formats/quantization_config.h"
 
 namespace quaver {
@@ -23,8 +23,7 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kFp8Format,
-                                   kCompressedTensorsFormat};
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kModelOptFormat};
   return formats;
 }
 

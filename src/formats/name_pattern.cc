@@ -64,6 +64,17 @@ NamePattern NamePattern::match_start(std::string key, std::string_view what) {
   return expression(std::move(key), what, true);
 }
 
+NamePattern NamePattern::glob(std::string key) {
+  std::string text;
+  for (const char c : key) {
+    if (std::string_view(".+^$()[]{}|\\").find(c) != std::string_view::npos) text.push_back('\\');
+    text += c == '*' ? ".*" : c == '?' ? "." : std::string(1, c);
+  }
+  NamePattern pattern = expression(text + "$", key, true);
+  pattern.key_ = std::move(key);
+  return pattern;
+}
+
 NamePattern NamePattern::expression(std::string key, std::string_view what, bool from_start) {
   int error = 0;
   size_t at = 0;

@@ -23,6 +23,9 @@ class NamePattern {
   // beginning with `what` when it is malformed.
   static NamePattern search(std::string key, std::string_view what);
   static NamePattern match_start(std::string key, std::string_view what);
+  // A shell pattern for the whole name: '*' is any run of characters, '?' any one, all else stands for
+  // itself.
+  static NamePattern glob(std::string key);
 
   // Error(kBadFile) when the expression runs away on this name.
   Fit fit(std::string_view layer) const;

@@ -50,10 +50,18 @@ std::string lower(std::string text) {
   return text;
 }
 
+// One producer once wrote its name and no method.
+std::string method_of_producer(const json& settings) {
+  const json* producer = member(settings, "producer");
+  const json* name = producer ? member(*producer, "name") : nullptr;
+  return name && *name == "modelopt" ? "modelopt" : "";
+}
+
 QuantizationConfig make_config(const Checkpoint& checkpoint, const json& value, std::string file, Path path,
                                std::string fallback_method) {
   const std::string what = (checkpoint.path() / file).string();
   require(value.is_object(), ErrorKind::kBadFile, what, ": the quantization settings must be an object");
+  if (fallback_method.empty()) fallback_method = method_of_producer(value);
   std::string method =
       lower(json_value<std::string>(value, "quant_method", std::move(fallback_method), what));
   require(!method.empty(), ErrorKind::kBadFile, what,

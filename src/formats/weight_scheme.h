@@ -10,8 +10,8 @@
 
 namespace quaver {
 
-// How codes lie in their tensor: one in each element; two in a byte, low half first; a bit stream of 32-bit
-// words along the input.
+// How codes lie in their tensor: one in a byte; two in a byte, low half first; a bit stream of 32-bit words
+// along the input.
 enum class CodeStorage : uint8_t { kBytes, kNibbles, kWords };
 
 struct WeightScheme {

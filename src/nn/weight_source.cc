@@ -70,6 +70,7 @@ std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t
 
 Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
+  used_.insert(plan.dropped.begin(), plan.dropped.end());
   if (plan.tensors.empty()) {
     std::string name = cat(prefix, ".weight");
     at::Tensor weight = matrix(name, out, in);

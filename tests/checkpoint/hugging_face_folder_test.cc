@@ -60,6 +60,25 @@ TEST(HuggingFaceFolder, ReadsShards) {
   EXPECT_THAT(missing.message, HasSubstr("has no tensor 'c'"));
 }
 
+// A file of one tensor with a text in its header.
+std::string tensor_with_text(std::string_view name, std::string_view text) {
+  return testing::safetensors_bytes(cat(R"({"__metadata__":{"about":")", text, R"("},")", name,
+                                        R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})"),
+                                    "01234567");
+}
+
+TEST(HuggingFaceFolder, HeaderTextsOfAllShardsAreOne) {
+  ScratchFolder folder;
+  write_two_shards(folder);
+  EXPECT_EQ(open_hugging_face_folder(folder.path())->metadata("about"), "");
+  folder.write("model-00002-of-00002.safetensors", tensor_with_text("b", "text"));
+  EXPECT_EQ(open_hugging_face_folder(folder.path())->metadata("about"), "text");
+  folder.write("model-00001-of-00002.safetensors", tensor_with_text("a", "other"));
+  const std::string message =
+      catch_error([&] { open_hugging_face_folder(folder.path())->metadata("about"); }).message;
+  EXPECT_THAT(message, HasSubstr("model-00002-of-00002.safetensors: its header's 'about' is not that of "));
+}
+
 TEST(HuggingFaceFolder, SidecarsAreJsonOrNull) {
   ScratchFolder folder;
   write_two_shards(folder);

@@ -60,5 +60,16 @@ TEST(NamePattern, MatchingNeverOverflowsTheStack) {
   EXPECT_NE(error_of([&] { nested.fit(std::string(1000000, 'a')); }), "");
 }
 
+TEST(NamePattern, GlobsFitWholeNames) {
+  const NamePattern glob = NamePattern::glob("model.layers.*.mlp.gat?");
+  EXPECT_EQ(glob.fit("model.layers.17.mlp.gate"), NamePattern::kPattern);
+  EXPECT_EQ(glob.fit("model.layers.17.mlp.gate_proj"), NamePattern::kNone);
+  EXPECT_EQ(glob.fit("x.model.layers.17.mlp.gate"), NamePattern::kNone);
+  EXPECT_EQ(NamePattern::glob("*k_proj").fit("a.b.k_proj"), NamePattern::kPattern);
+  EXPECT_EQ(NamePattern::glob("a.(b)[c]").fit("a.(b)[c]"), NamePattern::kPattern);
+  EXPECT_EQ(NamePattern::glob("a.b").fit("aXb"), NamePattern::kNone);
+  EXPECT_EQ(glob.key(), "model.layers.*.mlp.gat?");
+}
+
 }  // namespace
 }  // namespace quaver

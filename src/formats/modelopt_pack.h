@@ -1,0 +1,16 @@
+// What Model Optimizer's files hold, written: FP8 and NVFP4.
+#pragma once
+
+#include "formats/format.h"
+
+namespace quaver {
+
+// Format::pack. The weight itself says which of the algorithms it is. Error(kInvalidInput) for weights of
+// another kind.
+std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& weight, std::string_view layer,
+                                             const Recipe&);
+
+// Format::config_json. Error(kInvalidInput) where the recipe's scheme is another one.
+json modelopt_config_json(const Recipe& recipe);
+
+}  // namespace quaver
