@@ -10,6 +10,7 @@
 #include "formats/format.h"
 #include "formats/modelopt.h"
 #include "formats/quantization_config.h"
+#include "formats/quark.h"
 
 namespace quaver {
 namespace {
@@ -23,7 +24,8 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kModelOptFormat};
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kModelOptFormat,
+                                   kQuarkFormat};
   return formats;
 }
 

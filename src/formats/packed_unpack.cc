@@ -63,15 +63,28 @@ void clear_row_tails(const Extent2d& shape, int bits, int64_t row_bytes, std::by
     codes[n * row_bytes + row_bytes - 1] &= std::byte((1u << used) - 1);
 }
 
+// The slots of eight neighbouring columns, where codes lie along the output.
+const int* slot_order(const LayerPlan& plan) {
+  static constexpr int kNatural[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+  return plan.scheme.value("interleaved", true) ? kInterleave : kNatural;
+}
+
+// Codes stored in two's complement become unsigned.
+void flip_signs(const Extent2d& shape, int64_t row_bytes, std::byte* codes) {
+  for (int64_t i = 0; i < shape.rows * row_bytes; ++i) codes[i] ^= std::byte{0x88};
+  clear_row_tails(shape, 4, row_bytes, codes);
+}
+
 // Words along the output: eight columns at a time, since the interleaving stays within eight.
-void gather_columns(const Source& source, const Extent2d& shape, int64_t row_bytes, std::byte* codes) {
+void gather_columns(const Source& source, const int* order, const Extent2d& shape, int64_t row_bytes,
+                    std::byte* codes) {
   const int64_t stored_row_bytes = source.qweight.shape[1] * 4;
   const std::byte* stored = source.qweight.data.bytes().data();
   std::vector<uint8_t> columns(static_cast<size_t>(8 * shape.cols));
   for (int64_t first = 0; first < shape.rows; first += 8) {
     for (int64_t k = 0; k < shape.cols; ++k)
       for (int64_t slot = 0; slot < 8; ++slot)
-        columns[static_cast<size_t>(kInterleave[slot] * shape.cols + k)] =
+        columns[static_cast<size_t>(order[slot] * shape.cols + k)] =
             static_cast<uint8_t>(read_code(stored + k * stored_row_bytes, first + slot, source.bits));
     for (int64_t n = 0; n < 8; ++n)
       pack_codes(columns.data() + n * shape.cols, source.bits, shape.cols, codes + (first + n) * row_bytes);
@@ -91,13 +104,15 @@ Buffer transpose_scales(const Source& source) {
 }
 
 // Zero points as stored, before any offset, [out, groups].
-std::vector<uint8_t> stored_zeros(const Source& source, bool along_in) {
+std::vector<uint8_t> stored_zeros(const Source& source, const LayerPlan& plan) {
+  const bool along_in = plan.scheme.at("along_in");
+  const int* order = slot_order(plan);
   const int64_t row_bytes = source.qzeros.shape[1] * 4;
   const std::byte* stored = source.qzeros.data.bytes().data();
   std::vector<uint8_t> zeros(static_cast<size_t>(source.out * source.groups));
   for (int64_t g = 0; g < source.groups; ++g)
     for (int64_t slot = 0; slot < source.out; ++slot) {
-      const int64_t n = along_in ? slot : slot / 8 * 8 + kInterleave[slot % 8];
+      const int64_t n = along_in ? slot : slot / 8 * 8 + order[slot % 8];
       zeros[static_cast<size_t>(n * source.groups + g)] =
           static_cast<uint8_t>(read_code(stored + g * row_bytes, slot, source.bits));
     }
@@ -124,7 +139,7 @@ void check_symmetric_zeros(const std::vector<uint8_t>& zeros, const Source& sour
 
 std::variant<std::monostate, IntegerZeros, RealMins> read_offset(const Source& source,
                                                                  const LayerPlan& plan) {
-  std::vector<uint8_t> zeros = stored_zeros(source, plan.scheme.at("along_in"));
+  std::vector<uint8_t> zeros = stored_zeros(source, plan);
   if (plan.scheme.at("sym").get<bool>()) {
     check_symmetric_zeros(zeros, source, plan);
     return std::monostate{};
@@ -159,8 +174,9 @@ QuantWeight unpack_packed_layer(const LayerPlan& plan, const Checkpoint& checkpo
     transpose_words(source, row_bytes, codes);
     clear_row_tails(weight.shape, source.bits, row_bytes, codes);
   } else {
-    gather_columns(source, weight.shape, row_bytes, codes);
+    gather_columns(source, slot_order(plan), weight.shape, row_bytes, codes);
   }
+  if (plan.scheme.value("signed", false)) flip_signs(weight.shape, row_bytes, codes);
   weight.scale = {.codec = codec_of(source.scales.dtype), .data = transpose_scales(source)};
   weight.offset = read_offset(source, plan);
   if (plan.tensors.size() > 3)
