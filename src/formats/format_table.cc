@@ -6,7 +6,7 @@
 #include "formats/auto_awq.h"
 #include "formats/auto_gptq.h"
 #include "formats/auto_round.h"
-#include "formats/compressed_tensors.h"
+#include "formats/bitsandbytes.h"
 #include "formats/format.h"
 #include "formats/modelopt.h"
 #include "formats/quantization_config.h"
@@ -24,8 +24,8 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat, kModelOptFormat,
-                                   kQuarkFormat};
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat,
+                                   kModelOptFormat,  kQuarkFormat,    kBitsAndBytesFormat};
   return formats;
 }
 
