@@ -7,7 +7,9 @@
 #include "formats/auto_gptq.h"
 #include "formats/auto_round.h"
 #include "formats/bitsandbytes.h"
+#include "formats/compressed_tensors.h"
 #include "formats/format.h"
+#include "formats/fp8.h"
 #include "formats/modelopt.h"
 #include "formats/quantization_config.h"
 #include "formats/quark.h"
@@ -24,8 +26,9 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat,
-                                   kModelOptFormat,  kQuarkFormat,    kBitsAndBytesFormat};
+  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat,          kAutoAwqFormat,
+                                   kFp8Format,       kCompressedTensorsFormat, kModelOptFormat,
+                                   kQuarkFormat,     kBitsAndBytesFormat};
   return formats;
 }
 
