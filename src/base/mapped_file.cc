@@ -73,7 +73,7 @@ std::string read_text_file(const std::filesystem::path& path, size_t max_bytes) 
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::path partial = path;
-  partial += ".partial";
+  partial += cat(".", ::getpid(), ".partial");  // two processes may write the same file at once
   {
     std::ofstream out(partial, std::ios::binary | std::ios::trunc);
     out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
