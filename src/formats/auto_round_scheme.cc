@@ -109,8 +109,8 @@ ActivationQuant parse_activation(const json& settings, const std::string& what) 
 
 bool has_scaled_data_type(const json& settings, const std::string& what) {
   const std::string type = json_value<std::string>(settings, "data_type", "int", what);
-  return type != "float" && std::any_of(data_types().begin(), data_types().end(),
-                                        [&](const DataType& row) { return names(row, type); });
+  return std::any_of(data_types().begin(), data_types().end(),
+                     [&](const DataType& row) { return names(row, type); });
 }
 
 WeightScheme parse_scaled_scheme(const json& settings, const std::string& what) {

@@ -12,7 +12,7 @@ struct Args {
   std::string type, strategy, scale_dtype;
   int64_t group_size = 0;
   Extent2d block;
-  bool sym = true, dynamic = false, local = false;
+  bool sym = true, dynamic = false, local = false, ordered = false;
 };
 
 constexpr int64_t kLargest = int64_t{1} << 31;
@@ -70,6 +70,8 @@ Args parse_args(const json& value, const std::string& what) {
           ErrorKind::kBadFile, what, ": strategy '", args.strategy, "' needs a group_size, got ",
           args.group_size);
   parse_dynamic(value.value("dynamic", json()), what, args);
+  const json order = value.value("actorder", json());
+  args.ordered = order == true || order == "group" || order == "dynamic";
   return args;
 }
 
@@ -141,6 +143,7 @@ WeightScheme parse_compressed_weights(const json& weights, const std::string& fo
   scheme.element = integer_element(args.bits);
   const bool packed = format == "pack-quantized" || format.empty() || format == "mixed-precision";
   scheme.storage = packed ? CodeStorage::kWords : CodeStorage::kBytes;
+  scheme.ordered = args.ordered;
   return scheme;
 }
 
@@ -176,81 +179,6 @@ KvCacheQuant parse_compressed_kv_cache(const json& value, const std::string& wha
           ": strategy '", args.strategy.substr(0, 80),
           "' is not supported for the cache; 'tensor' and 'attn_head' are");
   return {.per_head = args.strategy == "attn_head", .dynamic = args.dynamic};
-}
-
-namespace {
-
-// Every key that the library itself writes, with the values it leaves unset.
-json args_json(const Element element, const char* strategy) {
-  const ElementInfo& info = element_info(element);
-  return {{"actorder", nullptr},
-          {"block_structure", nullptr},
-          {"dynamic", false},
-          {"group_size", nullptr},
-          {"num_bits", info.bits},
-          {"observer", nullptr},
-          {"observer_kwargs", json::object()},
-          {"scale_dtype", nullptr},
-          {"strategy", strategy},
-          {"symmetric", true},
-          {"type", info.integer ? "int" : "float"},
-          {"zp_dtype", nullptr}};
-}
-
-json scale_dtype_json(ScaleCodec codec) {
-  if (codec == ScaleCodec::kE8M0) return "torch.uint8";
-  return codec == ScaleCodec::kE4M3FN ? json("torch.float8_e4m3fn") : json();
-}
-
-const char* strategy_of(Extent2d group, bool two_levels) {
-  if (two_levels) return "tensor_group";
-  if (group == Extent2d{}) return "tensor";
-  if (group == Extent2d{1, 0}) return "channel";
-  return group.rows == 1 ? "group" : "block";
-}
-
-json weights_json(const WeightScheme& scheme) {
-  json args = args_json(scheme.element, strategy_of(scheme.group, scheme.has_divisor));
-  args["symmetric"] = scheme.sym;
-  if (!scheme.sym) args["zp_dtype"] = "torch.int8";
-  if (scheme.group.rows == 1 && scheme.group.cols > 0) args["group_size"] = scheme.group.cols;
-  if (scheme.group.rows > 1) args["block_structure"] = {scheme.group.rows, scheme.group.cols};
-  if (scheme.scale) args["scale_dtype"] = scale_dtype_json(*scheme.scale);
-  return args;
-}
-
-json activation_json(const ActivationQuant& activation) {
-  if (activation.mode == ActivationQuant::Mode::kNone) return nullptr;
-  const bool two_levels = activation.scale == ScaleCodec::kE4M3FN;
-  const char* strategy = two_levels             ? "tensor_group"
-                         : activation.group > 0 ? "group"
-                         : activation.group < 0 ? "token"
-                                                : "tensor";
-  json args = args_json(activation.element, strategy);
-  args["symmetric"] = activation.sym;
-  if (!activation.sym) args["zp_dtype"] = "torch.int8";
-  if (activation.group > 0) args["group_size"] = activation.group;
-  args["scale_dtype"] = scale_dtype_json(activation.scale);
-  if (activation.mode == ActivationQuant::Mode::kDynamic)
-    args["dynamic"] = two_levels ? json("local") : json(true);
-  return args;
-}
-
-const char* format_of(const WeightScheme& scheme) {
-  if (element_info(scheme.element).integer)
-    return scheme.storage == CodeStorage::kWords ? "pack-quantized" : "int-quantized";
-  const bool powers = scheme.scale == ScaleCodec::kE8M0;
-  if (scheme.element == Element::kE2M1) return powers ? "mxfp4-pack-quantized" : "nvfp4-pack-quantized";
-  return powers ? "mxfp8-quantized" : "float-quantized";
-}
-
-}  // namespace
-
-json compressed_group_json(const WeightScheme& scheme) {
-  return {{"format", format_of(scheme)},
-          {"input_activations", activation_json(scheme.activation)},
-          {"output_activations", nullptr},
-          {"weights", weights_json(scheme)}};
 }
 
 }  // namespace quaver

@@ -1,4 +1,4 @@
-// "weights" and "input_activations" of a group, in our words and back.
+// "weights" and "input_activations" of a group, in our words.
 #pragma once
 
 #include <string>
@@ -14,8 +14,5 @@ WeightScheme parse_compressed_weights(const json& weights, const std::string& fo
                                       const std::string& what);
 ActivationQuant parse_compressed_activation(const json& args, const std::string& what);
 KvCacheQuant parse_compressed_kv_cache(const json& args, const std::string& what);
-
-// The inverse; the group's "format", "weights" and "input_activations".
-json compressed_group_json(const WeightScheme& scheme);
 
 }  // namespace quaver

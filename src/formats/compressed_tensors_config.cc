@@ -113,46 +113,4 @@ std::shared_ptr<const CompressedSettings> compressed_settings(const Checkpoint& 
       checkpoint.memo("compressed_tensors", [&] { return read_settings(checkpoint); }));
 }
 
-WeightScheme compressed_scheme_of(const Recipe& recipe) {
-  if (recipe.scheme) return *recipe.scheme;
-  return {.element = integer_element(recipe.bits),
-          .storage = CodeStorage::kWords,
-          .group = {1, recipe.group_size == -1 ? 0 : recipe.group_size},
-          .sym = recipe.sym};
-}
-
-json compressed_config_json(const Recipe& recipe) {
-  json ignore = recipe.plain_modules, groups = json::array();
-  for (const auto& [layer, body] : recipe.layer_overrides) {
-    const int bits = json_value<int>(body, "bits", recipe.bits, layer);
-    if (bits >= 16) {
-      ignore.push_back(layer);
-      continue;
-    }
-    require(!recipe.scheme, ErrorKind::kInvalidInput, "layer '", layer,
-            "': this format takes other schemes for single layers among plain integers only");
-    const Recipe own{.bits = bits,
-                     .group_size = json_value<int64_t>(body, "group_size", recipe.group_size, layer),
-                     .sym = json_value<bool>(body, "sym", recipe.sym, layer)};
-    json group = compressed_group_json(compressed_scheme_of(own));
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const json& other) {
-      return other.at("weights") == group.at("weights");
-    });
-    if (same != groups.end()) {
-      (*same)["targets"].push_back(layer);
-      continue;
-    }
-    group["targets"] = {layer};
-    groups.push_back(std::move(group));
-  }
-  json base = compressed_group_json(compressed_scheme_of(recipe));
-  base["targets"] = {"Linear"};
-  json config = {{"format", base.at("format")},          {"global_compression_ratio", nullptr},
-                 {"ignore", std::move(ignore)},          {"kv_cache_scheme", nullptr},
-                 {"quant_method", "compressed-tensors"}, {"quantization_status", "compressed"}};
-  groups.push_back(std::move(base));
-  for (size_t i = 0; i < groups.size(); ++i) config["config_groups"][cat("group_", i)] = groups[i];
-  return config;
-}
-
 }  // namespace quaver

@@ -93,7 +93,7 @@ std::string presence_problem(const ScaledParts& parts, const WeightScheme& schem
   } rows[] = {{Part::kScale, true, true},
               {Part::kDivisor, scheme.has_divisor, scheme.has_divisor},
               {Part::kZeroPoint, !scheme.sym, integer},
-              {Part::kGroupIndex, false, words},
+              {Part::kGroupIndex, scheme.ordered, words},
               {Part::kShape, false, words},
               {Part::kInputScale, is_static, is_static},
               {Part::kInputZeroPoint, is_static && !scheme.activation.sym, is_static},

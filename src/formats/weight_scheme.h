@@ -23,6 +23,7 @@ struct WeightScheme {
   bool has_divisor = false;     // a second level, one number that divides
   bool sign_magnitude = false;  // 4-bit integers as sign and magnitude, in quarters
   bool sym = true;
+  bool ordered = false;  // the settings promise an activation order
   ActivationQuant activation;
   bool plain = false;  // not quantized
   std::string rule;    // the setting that says so, for messages
