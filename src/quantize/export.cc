@@ -58,10 +58,7 @@ void read_back(const fs::path& folder) {
   std::unique_ptr<Checkpoint> written = open_hugging_face_folder(folder);
   const Format* format = detect_format(*written);
   if (format == nullptr) return;
-  std::set<std::string> layers;
-  for (const TensorInfo& info : written->tensors())
-    if (info.name.ends_with(".qweight")) layers.insert(info.name.substr(0, info.name.rfind('.')));
-  for (const std::string& layer : layers) {
+  for (const std::string& layer : quantized_layers(*written, *format)) {
     LayerPlan plan = format->plan(*written, layer);
     validate(format->unpack(plan, *written), cat(folder.string(), ": ", layer));
     for (const std::string& tensor : plan.tensors) written->release(tensor);
