@@ -1,0 +1,115 @@
+// What compressed-tensors writes reads back as it was, by its own settings.
+#include "formats/compressed_tensors.h"
+#include "scaled_fixture.h"
+
+namespace quaver {
+namespace {
+
+using testing::HasSubstr;
+using Mode = ActivationQuant::Mode;
+
+struct Writable {
+  const char* name;
+  WeightScheme scheme;
+};
+
+ActivationQuant float8_input(int64_t group, ScaleCodec scale = ScaleCodec::kF32) {
+  return {.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = group, .scale = scale};
+}
+
+ActivationQuant float4_input(int64_t group, ScaleCodec scale) {
+  ActivationQuant input{.mode = Mode::kDynamic, .element = Element::kE2M1, .group = group, .scale = scale};
+  if (scale == ScaleCodec::kE8M0) return input;
+  input.super_divisor = 7;
+  input.super_scale = 1.0f / 7;
+  return input;
+}
+
+std::vector<Writable> writables() {
+  using enum ScaleCodec;
+  using Storage = CodeStorage;
+  return {{"W4A16", {.element = Element::kInt4, .storage = Storage::kWords, .group = {1, 128}}},
+          {"W3A16", {.element = Element::kInt3, .storage = Storage::kWords, .group = {1, 64}}},
+          {"W8A8",
+           {.element = Element::kInt8, .group = {1, 0}, .activation = {.mode = Mode::kDynamic, .group = -1}}},
+          {"FP8_DYNAMIC", {.group = {1, 0}, .activation = float8_input(-1)}},
+          {"FP8_STATIC",
+           {.activation = {.mode = Mode::kStatic, .element = Element::kE4M3FN, .static_scale = 0.37f}}},
+          {"FP8_BLOCK", {.group = {128, 128}, .activation = float8_input(128)}},
+          {"MXFP8", {.group = {1, 32}, .scale = kE8M0, .activation = float8_input(32, kE8M0)}},
+          {"MXFP4",
+           {.element = Element::kE2M1,
+            .storage = Storage::kNibbles,
+            .group = {1, 32},
+            .scale = kE8M0,
+            .activation = float4_input(32, kE8M0)}},
+          {"NVFP4",
+           {.element = Element::kE2M1,
+            .storage = Storage::kNibbles,
+            .group = {1, 16},
+            .scale = kE4M3FN,
+            .has_divisor = true,
+            .activation = float4_input(16, kE4M3FN)}}};
+}
+
+QuantWeight weight_of(const WeightScheme& scheme, Extent2d shape) {
+  QuantWeight weight{.element = scheme.element, .shape = shape};
+  weight.group = {scheme.group.rows ? scheme.group.rows : shape.rows,
+                  scheme.group.cols ? scheme.group.cols : shape.cols};
+  weight.codes = Buffer::copy_of(counted_bytes(shape.rows * weight.row_bytes(), 100));
+  const ScaleCodec codec = scheme.scale.value_or(ScaleCodec::kBF16);
+  const int64_t scales = weight.num_group_rows() * weight.num_group_cols() * scale_codec_info(codec).bytes;
+  weight.scale = {.codec = codec,
+                  .data = Buffer::copy_of(std::vector<uint8_t>(static_cast<size_t>(scales), 0x3a))};
+  if (scheme.has_divisor)
+    weight.scale.super =
+        std::make_unique<Scales>(Scales{.data = Buffer::copy_of(std::vector<float>{1.0f / 3}), .divisor = 3});
+  weight.activation = scheme.activation;
+  return weight;
+}
+
+TEST(CompressedTensorsWrite, EverySchemeReadsBack) {
+  const Extent2d shape{128, 256};
+  for (const auto& [name, scheme] : writables()) {
+    const QuantWeight weight = weight_of(scheme, shape);
+    const Recipe recipe{.plain_modules = {"lm_head"}, .scheme = scheme};
+    MemoryCheckpoint checkpoint(json{{"quantization_config", kCompressedTensorsFormat.config_json(recipe)}});
+    for (NamedTensor& tensor : kCompressedTensorsFormat.pack(weight, "layer", recipe))
+      checkpoint.add(tensor.name, std::move(tensor.tensor));
+    const QuantWeight back = load(checkpoint, "layer", shape);
+    EXPECT_EQ(dequantize(back), dequantize(weight)) << name;
+    EXPECT_EQ(back.group, weight.group) << name;
+    EXPECT_EQ(back.scale.codec, weight.scale.codec) << name;
+    EXPECT_EQ(back.activation, weight.activation) << name;
+  }
+}
+
+TEST(CompressedTensorsWrite, OverridesBecomeGroupsAndPlainLayersAreIgnored) {
+  const Recipe recipe{.layer_overrides = {{"a", {{"bits", 8}}}, {"b", {{"bits", 16}}}, {"c", {{"bits", 8}}}},
+                      .plain_modules = {"lm_head"}};
+  const json config = kCompressedTensorsFormat.config_json(recipe);
+  EXPECT_EQ(config.at("ignore"), json::array({"lm_head", "b"}));
+  EXPECT_EQ(config.at("format"), "mixed-precision");
+  EXPECT_EQ(config.at("config_groups").size(), 2u);
+  EXPECT_EQ(config.at("config_groups").at("group_0").at("targets"), json::array({"a", "c"}));
+  EXPECT_EQ(config.at("config_groups").at("group_0").at("weights").at("num_bits"), 8);
+  EXPECT_EQ(config.at("config_groups").at("group_1").at("targets"), json::array({"Linear"}));
+}
+
+// Key for key.
+TEST(CompressedTensorsWrite, ConfigIsThatOfTheTool) {
+  const auto checkpoint =
+      open_hugging_face_folder(cat(QUAVER_TEST_DATA, "/fixtures/checkpoints/autoround-ct-int8-w8a8"));
+  const LayerPlan plan = kCompressedTensorsFormat.plan(*checkpoint, "model.layers.0.mlp.down_proj");
+  const Recipe recipe{.plain_modules = {"lm_head"}, .scheme = scheme_from_json(plan.scheme)};
+  EXPECT_EQ(kCompressedTensorsFormat.config_json(recipe), checkpoint->config().at("quantization_config"));
+}
+
+TEST(CompressedTensorsWrite, WhatTheFormatLacksIsRefused) {
+  const QuantWeight weight = weight_of({.element = Element::kNF4, .group = {1, 32}}, {4, 64});
+  EXPECT_THAT(error_of([&] { kCompressedTensorsFormat.pack(weight, "layer", {}); }),
+              HasSubstr("layer 'layer': this format has no nf4"));
+}
+
+}  // namespace
+}  // namespace quaver
