@@ -156,8 +156,9 @@ std::vector<int8_t> signed_bytes(const LayerReader& reader, std::string_view par
 }
 
 void require_zero(const LayerReader& reader, std::string_view part, int value) {
-  require(value == 0, ErrorKind::kBadFile, reader.where(part), " holds ", value,
-          ", but the quantization settings say symmetric");
+  if (value != 0)
+    fail(ErrorKind::kBadFile, reader.where(part), " holds ", value,
+         ", but the quantization settings say symmetric");
 }
 
 void read_zero_points(const LayerReader& reader, const QuarkScheme& scheme, QuantWeight& weight) {

@@ -1,4 +1,5 @@
 // Codes and scales in tensors of their own, turned into the canonical form; what fits is shared, not copied.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -53,8 +54,9 @@ Buffer offset_codes(const Job& job, const TensorView& view) {
   std::vector<uint8_t> codes(view.data.size_bytes());
   for (size_t i = 0; i < codes.size(); ++i) {
     const int value = view.data.as<int8_t>()[i];
-    require(value >= -middle && value < middle, ErrorKind::kBadFile, job.parts.where(Part::kCodes), " holds ",
-            value, " at element ", i, ", which ", job.bits(), " bits can't be");
+    if (value < -middle || value >= middle)
+      fail(ErrorKind::kBadFile, job.parts.where(Part::kCodes), " holds ", value, " at element ", i,
+           ", which ", job.bits(), " bits can't be");
     codes[i] = static_cast<uint8_t>(value + middle);
   }
   return pack_rows(job, codes);
@@ -68,8 +70,9 @@ Buffer narrowed_codes(const Job& job, const TensorView& view) {
     std::memcpy(&stored, view.data.bytes().data() + i * 2, 2);
     const float value = bf16_to_float(stored);
     codes[i] = float_to_e4m3fn(value);
-    require(e4m3fn_to_float(codes[i]) == value, ErrorKind::kBadFile, job.parts.where(Part::kCodes), " holds ",
-            value, " at element ", i, ", which is no e4m3fn value");
+    if (e4m3fn_to_float(codes[i]) != value)
+      fail(ErrorKind::kBadFile, job.parts.where(Part::kCodes), " holds ", value, " at element ", i,
+           ", which is no e4m3fn value");
   }
   return Buffer::copy_of(codes);
 }
@@ -166,8 +169,9 @@ std::vector<uint8_t> zeros_from_elements(const Job& job, const TensorView& view)
   std::vector<uint8_t> zeros(view.data.size_bytes());
   for (size_t i = 0; i < zeros.size(); ++i) {
     const int zero = view.data.as<int8_t>()[i] + middle;
-    require(zero >= 0 && zero < 2 * middle, ErrorKind::kBadFile, job.parts.where(Part::kZeroPoint), " holds ",
-            zero - middle, " at element ", i, ", which ", job.bits(), " bits can't be");
+    if (zero < 0 || zero >= 2 * middle)
+      fail(ErrorKind::kBadFile, job.parts.where(Part::kZeroPoint), " holds ", zero - middle, " at element ",
+           i, ", which ", job.bits(), " bits can't be");
     zeros[i] = static_cast<uint8_t>(zero);
   }
   return zeros;
@@ -183,9 +187,9 @@ void read_zero_points(const Job& job) {
     return;
   }
   const int middle = 1 << (job.bits() - 1);
-  for (uint8_t zero : zeros)
-    require(zero == middle, ErrorKind::kBadFile, job.parts.where(Part::kZeroPoint),
-            " holds zero points other than 0, but the quantization settings say symmetric");
+  if (std::any_of(zeros.begin(), zeros.end(), [&](uint8_t zero) { return zero != middle; }))
+    fail(ErrorKind::kBadFile, job.parts.where(Part::kZeroPoint),
+         " holds zero points other than 0, but the quantization settings say symmetric");
 }
 
 int read_input_zero(const Job& job) {
