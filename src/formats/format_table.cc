@@ -13,6 +13,7 @@
 #include "formats/modelopt.h"
 #include "formats/quantization_config.h"
 #include "formats/quark.h"
+#include "formats/torchao.h"
 
 namespace quaver {
 namespace {
@@ -28,7 +29,7 @@ std::string supported_names() {
 std::span<const Format> all_formats() {
   static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat,          kAutoAwqFormat,
                                    kFp8Format,       kCompressedTensorsFormat, kModelOptFormat,
-                                   kQuarkFormat,     kBitsAndBytesFormat};
+                                   kQuarkFormat,     kBitsAndBytesFormat,      kTorchAoFormat};
   return formats;
 }
 

@@ -58,6 +58,9 @@ constexpr FixtureCase kFixtures[] = {
     {"ct-w4a16-g128-sym", "compressed_tensors"},
     {"ct-w8a8-int8-dynamic", "compressed_tensors"},
     {"bitsandbytes-nf4-double", "bitsandbytes", false},
+    {"torchao-float8wo", "torchao", false},
+    {"torchao-int8da-int8w", "torchao", false},
+    {"torchao-int8wo", "torchao", false},
     {"modelopt-fp8-kv-fp8", "modelopt", false},
     {"modelopt-fp8-pb-wo", "modelopt", false},
     {"modelopt-fp8-pc-pt", "modelopt", false},
@@ -117,8 +120,9 @@ Recipe recipe_of(const Checkpoint& checkpoint, const LayerPlan& plan) {
 
 // Values that need an explanation (input multipliers that the tool keeps apart, a tool that rounds once more)
 // are compared in the vendor's own test file.
-constexpr const char* kComparedInOwnTest[] = {"bitsandbytes-int8", "modelopt-int4-awq",
-                                              "modelopt-int8-smoothquant", "modelopt-w4a8-awq"};
+constexpr const char* kComparedInOwnTest[] = {"bitsandbytes-int8",         "modelopt-int4-awq",
+                                              "modelopt-int8-smoothquant", "modelopt-w4a8-awq",
+                                              "torchao-fqn-to-config",     "torchao-intx-int4-g32"};
 
 class Conformance : public testing::TestWithParam<FixtureCase> {};
 

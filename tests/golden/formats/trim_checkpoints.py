@@ -3,8 +3,8 @@
 usage: python trim_checkpoints.py SOURCE_DIR TARGET_DIR [FOLDER ...]
 
 SOURCE_DIR holds one folder per checkpoint: config.json and model.safetensors as auto-round 0.16.1, gptqmodel 7.7.0, llmcompressor 0.14.0.1
-(compressed-tensors 0.19.0), nvidia-modelopt 0.47.0, amd-quark 0.13 or transformers 5.24.0 (alone, or with bitsandbytes 0.50.2) saved them
-from a random model of one or two layers, and expected.safetensors with weights as those tools dequantize them ("<layer>.weight", float32
+(compressed-tensors 0.19.0), nvidia-modelopt 0.47.0, amd-quark 0.13 or transformers 5.24.0 (alone, or with bitsandbytes 0.50.2
+or torchao 0.18.0) saved them from a random model of one or two layers, and expected.safetensors with weights as those tools dequantize them ("<layer>.weight", float32
 [out, in], scales widened to float32 first; rows 0..63 of large ones) and logits of a float32 model that uses them.
 
 Kept of the quantized tensors: everything, byte for byte. Of `WHOLE` checkpoints the plain tensors and the logits too. Expected weights are
@@ -28,6 +28,7 @@ PARTS += ["modelopt-fp8-kv-fp8", "modelopt-fp8-pb-wo", "modelopt-fp8-pc-pt", "mo
 PARTS += ["quark-fp8-kv-fp8", "quark-int4-g64-reorder", "quark-int8", "quark-mixed", "quark-mxfp4", "quark-mxfp4-fp8",
           "quark-mxfp6-e3m2", "quark-nvfp4"]
 PARTS += ["bitsandbytes-int8", "bitsandbytes-nf4-double"]
+PARTS += ["torchao-float8wo", "torchao-fqn-to-config", "torchao-int8da-int8w", "torchao-int8wo", "torchao-intx-int4-g32"]
 ROWS = 4
 
 
