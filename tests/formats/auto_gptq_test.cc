@@ -167,8 +167,8 @@ TEST(AutoGptq, TwoThousandOverridesCostLittle) {
       std::clock();  // of this process, so that a busy machine does not count
   for (int layers = 0; layers < 7; ++layers)
     for (const int i : {0, 1999}) kAutoGptqFormat.plan(checkpoint, cat("model.layers.", i, ".mlp.down_proj"));
-#ifdef __OPTIMIZE__  // sanitizers and debug builds are slower by design
-  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)  // the others are slower by design
+  EXPECT_LT(std::clock() - start, CLOCKS_PER_SEC / 10);
 #endif
   EXPECT_EQ(kAutoGptqFormat.unmatched_rules(checkpoint).size(), 1998u);
 }
