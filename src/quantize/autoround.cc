@@ -113,7 +113,7 @@ class BlockTuner {
     double loss = 0;
     std::vector<at::Tensor> gradients(weights_.size());
     for (int64_t i = 0; i < options_.gradient_accumulate_steps; ++i)
-      loss += add_gradients(batches.next(), gradients);
+      loss += backward(batches.next(), gradients);
     float decay = 1.0f - static_cast<float>(step) / static_cast<float>(options_.iters);
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (!gradients[i].defined()) continue;  // an expert that saw no token
@@ -130,7 +130,7 @@ class BlockTuner {
     return options_.iters >= 1000 && bits <= 3 ? 2 * lr : lr;
   }
 
-  double add_gradients(std::span<const int64_t> rows, std::vector<at::Tensor>& sums) {
+  double backward(std::span<const int64_t> rows, std::vector<at::Tensor>& sums) {
     double count = counted(target_, rows.size());
     double factor = 2 * kLossScale / (count * static_cast<double>(options_.gradient_accumulate_steps));
     std::vector<double> squares(slices_of(rows));
@@ -139,13 +139,7 @@ class BlockTuner {
       squares[static_cast<size_t>(slice)] = squares_of(difference);
       return (difference * factor).to(output.scalar_type());
     };
-    std::vector<at::Tensor> gradients = runner_.gradients(input_.rows, rows, fakes_, output_gradient);
-    for (size_t i = 0; i < sums.size(); ++i) {
-      if (!sums[i].defined())
-        sums[i] = gradients[i];
-      else if (gradients[i].defined())
-        sums[i].add_(gradients[i]);
-    }
+    add_gradients(sums, runner_.gradients(input_.rows, rows, fakes_, output_gradient));
     double loss = std::accumulate(squares.begin(), squares.end(), 0.0) / count;
     require(std::isfinite(loss), ErrorKind::kNonFinite, "the loss of ", layers_.front().layer.name,
             "'s block is not finite");

@@ -30,6 +30,20 @@ class AtenThreads {
 
 }  // namespace
 
+void add_gradients(std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts) {
+  if (sums.empty()) sums.resize(parts.size());
+  global_thread_pool().parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
+    at::NoGradGuard no_grad;
+    AtenThreads guard(1);
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (!sums[i].defined())
+        sums[i] = parts[i];
+      else if (parts[i].defined())
+        sums[i].add_(parts[i]);
+    }
+  });
+}
+
 at::Tensor select_rows(const at::Tensor& from, std::span<const int64_t> which) {
   at::Tensor index = at::tensor(at::ArrayRef<int64_t>(which.data(), which.size())).to(from.device());
   return at::index_select(from, 0, index);
@@ -86,20 +100,8 @@ std::vector<at::Tensor> BatchRunner::gradients(const at::Tensor& rows, std::span
         torch::autograd::grad({output}, leaves, {gradient}, /*retain_graph=*/std::nullopt,
                               /*create_graph=*/false, /*allow_unused=*/true);
   });
-  std::vector<at::Tensor>& sums = parts.front();
-  global_thread_pool().parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
-    at::NoGradGuard no_grad;
-    AtenThreads guard(1);
-    for (auto leaf = static_cast<size_t>(begin); leaf < static_cast<size_t>(end); ++leaf)
-      for (size_t slice = 1; slice < parts.size(); ++slice) {
-        const at::Tensor& part = parts[slice][leaf];
-        if (!sums[leaf].defined())
-          sums[leaf] = part;
-        else if (part.defined())
-          sums[leaf].add_(part);
-      }
-  });
-  return std::move(sums);
+  for (size_t slice = 1; slice < parts.size(); ++slice) add_gradients(parts.front(), parts[slice]);
+  return std::move(parts.front());
 }
 
 }  // namespace quaver::quantize

@@ -12,6 +12,9 @@
 
 namespace quaver::quantize {
 
+// sums[i] += parts[i], where either may be undefined. `sums` may be changed in place.
+void add_gradients(std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts);
+
 // from[which]: copies of those rows.
 at::Tensor select_rows(const at::Tensor& from, std::span<const int64_t> which);
 
