@@ -67,6 +67,8 @@ int run(const Flags& flags) {
           "--output must be md or json, got '", flags.output, "'");
   require(flags.repetitions >= 1, ErrorKind::kInvalidInput, "--repetitions must be at least 1, got ",
           flags.repetitions);
+  require(flags.threads >= 0, ErrorKind::kInvalidInput, "--threads must not be negative, got ",
+          flags.threads);
   if (flags.threads > 0) set_global_num_threads(flags.threads);
   std::vector<eval::SpeedTest> tests = tests_of(flags);
   std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(sized_for(flags.model, tests));
