@@ -22,8 +22,7 @@ bool has_float_scales(const QuantWeight& weight) {
 // points; they take the input as it comes.
 bool kernels_know(const QuantWeight& weight) {
   return element_info(weight.element).integer && weight.group.rows == 1 && has_float_scales(weight) &&
-         !std::holds_alternative<RealMins>(weight.offset) && weight.input_multiplier.empty() &&
-         weight.activation.mode == ActivationQuant::Mode::kNone;
+         !std::holds_alternative<RealMins>(weight.offset) && weight.input_multiplier.empty();
 }
 
 std::vector<float> float_scales(const Scales& scales) {

@@ -85,6 +85,7 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
           prefix, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [", out, ", ",
           in, "]");
   std::optional<at::Tensor> bias = bias_of(prefix, out, rule);
+  if (quant->activation.mode != ActivationQuant::Mode::kNone) ++plain_inputs_;
   bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*quant));
   Linear layer =
       Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
@@ -94,9 +95,15 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   return Linear::plain(layer.dense_weight().to(options_.device), bias);
 }
 
-void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) const {
+void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) {
+  if (!options_.kernel_layout_only) return;
+  if (options_.device.is_cpu() && layer.quant_weight() && layer.kernel_name() == "aten") {
+    at::ScalarType dtype = options_.exact_activations ? at::kFloat : at::kBFloat16;
+    layer = Linear::plain(layer.dense_weight().to(dtype), layer.bias());
+    ++expanded_;
+  }
   bool aten_runs = options_.device.is_cpu() && options_.compute_dtype != at::kFloat;
-  if (!options_.kernel_layout_only || aten_runs) return;
+  if (aten_runs) return;
   layer.keep_kernel_layout_only();
   for (const std::string& name : tensors) checkpoint_.release(name);
 }
@@ -117,7 +124,13 @@ void WeightSource::ignore_if(bool (*matches)(std::string_view)) {
     if (matches(info.name)) used_.insert(info.name);
 }
 
-void WeightSource::finish(std::string_view prefix) const {
+void WeightSource::finish(std::string_view prefix) {
+  if (int64_t count = std::exchange(plain_inputs_, 0))
+    log_warning(checkpoint_.path().string(), ": ", count,
+                " layers ask for quantized inputs; they are multiplied with inputs as they come");
+  if (int64_t count = std::exchange(expanded_, 0))
+    log_warning(checkpoint_.path().string(), ": no kernel multiplies the weights of ", count,
+                " layers as they are stored; they are held expanded to 16 bits or more");
   std::vector<std::string> unused;
   for (const TensorInfo& info : checkpoint_.tensors())
     if (info.name.starts_with(prefix) && !used_.contains(info.name)) unused.push_back(info.name);

@@ -49,7 +49,8 @@ class WeightSource {
   // `prefix`.weight (plain) or what the checkpoint's format says; `prefix`.bias when present.
   Linear linear(std::string_view prefix, int64_t out, int64_t in, Bias bias = Bias::kOptional);
   // Where the options ask for it, keeps a layer in its kernel's layout alone and lets the mapped tensors go.
-  void settle(Linear& layer, const std::vector<std::string>& tensors) const;
+  // A quantized weight that no kernel takes is expanded once, since each call would do it otherwise.
+  void settle(Linear& layer, const std::vector<std::string>& tensors);
   // True when the format stores this layer quantized.
   bool is_quantized(std::string_view prefix) const;
   // Checks and accounts for the scales of an attention layer's key and value cache, where the format has any.
@@ -57,8 +58,9 @@ class WeightSource {
   // Marks tensors as accounted for without loading them (a tied head's second copy).
   void ignore(std::string_view name);
   void ignore_if(bool (*matches)(std::string_view name));
-  // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took.
-  void finish(std::string_view prefix) const;
+  // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took. Logs how many layers so far
+  // run otherwise than the checkpoint asks.
+  void finish(std::string_view prefix);
 
  private:
   TensorView take(std::string_view name);
@@ -70,6 +72,8 @@ class WeightSource {
   LoadOptions options_;
   const Format* format_;
   std::set<std::string, std::less<>> used_;
+  int64_t plain_inputs_ = 0;  // layers whose checkpoint asks for quantized inputs
+  int64_t expanded_ = 0;      // layers that no kernel takes
 };
 
 }  // namespace quaver::nn
