@@ -89,6 +89,9 @@ class BlockTuner {
     install_fake_weights();
     loss.before = loss.after = held_out_loss();
     keep_current();
+    for (size_t i = 0; i < layers_.size(); ++i) weights_[i].search_ranges(layers_[i].importance);
+    install_fake_weights();
+    consider(0, loss);
     int64_t every = std::max<int64_t>(1, options_.iters / kEvaluations);
     for (int64_t step = 1; step <= options_.iters; ++step) {
       double batch_loss = update(batches, step - 1);
@@ -97,10 +100,6 @@ class BlockTuner {
       if (listener) listener(step, batch_loss);
     }
     return loss;
-  }
-
-  void finish() {
-    for (size_t i = 0; i < layers_.size(); ++i) layers_[i].saw_tokens = options_.iters == 0 || updated_.at(i);
   }
 
  private:
@@ -120,7 +119,6 @@ class BlockTuner {
       float lr = options_.lr > 0 ? options_.lr : default_lr(layers_[i].scheme.bits);
       float minmax_lr = options_.minmax_lr > 0 ? options_.minmax_lr : lr;
       weights_[i].step(gradients[i], lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
-      updated_[i] = true;
     }
     return loss / static_cast<double>(options_.gradient_accumulate_steps);
   }
@@ -189,7 +187,6 @@ class BlockTuner {
   Split split_;
   std::vector<TunableWeight> weights_;
   std::vector<at::Tensor> fakes_{layers_.size()};  // what the block's linears hold: [out, in] each
-  std::vector<bool> updated_ = std::vector<bool>(layers_.size(), false);
 };
 
 }  // namespace
@@ -197,10 +194,7 @@ class BlockTuner {
 BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
                      const Activations& target, const TuneOptions& options, int64_t block_index,
                      const StepListener& listener) {
-  BlockTuner tuner(block, layers, input, target, options, block_index);
-  BlockLoss loss = tuner.tune(listener);
-  tuner.finish();
-  return loss;
+  return BlockTuner(block, layers, input, target, options, block_index).tune(listener);
 }
 
 void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out, int64_t batch_size,

@@ -36,8 +36,8 @@ struct Activations {
 struct TunedLayer {
   models::DecoderBlock::NamedLinear layer;
   Scheme scheme;
+  at::Tensor importance;                      // [in] sums of squared inputs; undefined: it saw no token
   std::shared_ptr<const QuantWeight> result;  // filled by tune_block
-  bool saw_tokens = true;                     // false: never had a gradient, kept at plain rounding
 };
 
 struct BlockLoss {
@@ -50,9 +50,10 @@ struct BlockLoss {
 using StepListener = std::function<void(int64_t, double)>;
 
 // Minimises the mean squared difference between block(`input`) with quantized weights and `target`, over all
-// positions but the last of each row. An eighth of the rows (at least one, when there are two) is held out;
-// every few steps and after the last one the loss there is measured, and the parameters of the lowest one are
-// kept. Leaves the block's linears with the dequantized results as dense weights. `block_index` goes into the
+// positions but the last of each row, from ranges searched for each weight (range_search.h). An eighth of the
+// rows (at least one, when there are two) is held out; at the start, every few steps and after the last one
+// the loss there is measured, and the parameters of the lowest one are kept, plain rounding among them.
+// Leaves the block's linears with the dequantized results as dense weights. `block_index` goes into the
 // shuffle, so that a block's result does not depend on which blocks ran before it in this process.
 BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
                      const Activations& target, const TuneOptions& options, int64_t block_index,

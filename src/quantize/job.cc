@@ -209,8 +209,7 @@ class Job {
       stage(block, made);
       finish_block(made);
     } else {
-      if (options_.method != Method::kRtn)
-        run_block(*source_block(block), exact_, exact_, options_.tune.batch_size);
+      if (options_.method != Method::kRtn) advance_exact_chain(*source_block(block));
       finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
     }
     layers_.clear();
@@ -242,14 +241,13 @@ class Job {
         layers_.push_back({.layer = linear, .scheme = storable(decision.scheme), .result = nullptr});
     }
     if (options_.method == Method::kRtn) {
-      round_layers(index, {});
-    } else if (options_.method == Method::kOptRtn) {
-      std::vector<std::vector<float>> importance = measure_importance(*block);
-      round_layers(index, importance);
-      for (size_t i = 0; i < layers_.size(); ++i)
-        if (importance[i].empty()) note_remark(report, block_prefix(index) + layers_[i].layer.name);
+      round_layers(index);
     } else {
-      tune(*block, index, report);
+      observe(*block, index, report);
+      if (options_.method == Method::kOptRtn)
+        round_layers(index);
+      else
+        tune(*block, index, report);
     }
     return report;
   }
@@ -269,7 +267,6 @@ class Job {
 
   void tune(models::DecoderBlock& block, int64_t index, BlockReport& report) {
     require_finite_weights(index);
-    run_block(block, exact_, exact_, options_.tune.batch_size);
     if (layers_.empty()) return;
     auto on_step = [&](int64_t step, double) {
       listener_.progress->update(index * options_.tune.iters + step,
@@ -280,47 +277,41 @@ class Job {
     report.loss_before = loss.before;
     report.loss_after = loss.after;
     report.best_step = loss.best_step;
-    for (const TunedLayer& layer : layers_)
-      if (!layer.saw_tokens) note_remark(report, block_prefix(index) + layer.layer.name);
   }
 
-  static void note_remark(BlockReport& report, const std::string& name) {
-    for (LayerReport& layer : report.layers)
-      if (layer.name == name) layer.remark = "saw no calibration token: plain rounding";
+  // Fills in how much each input channel of each layer matters, and advances the exact chain.
+  void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
+    std::map<std::string, at::Tensor> sums = advance_exact_chain(block);
+    for (TunedLayer& layer : layers_) {
+      layer.importance = sums[layer.layer.name];
+      if (layer.importance.defined()) continue;
+      for (LayerReport& line : report.layers)
+        if (line.name == block_prefix(index) + layer.layer.name)
+          line.remark = "saw no calibration token: rounded by the weights alone";
+    }
   }
 
-  // Sum of squares of each layer's input channels over the calibration rows, as the search weighs errors by
-  // it.
-  std::vector<std::vector<float>> measure_importance(models::DecoderBlock& block) {
-    std::vector<at::Tensor> sums(layers_.size());
-    for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i].layer.linear->set_input_observer([&sums, i](const at::Tensor& x) {
+  // Runs the original block over the calibration rows. Returns, for each layer that saw any, the sum of
+  // squares of its input channels: [in] float32.
+  std::map<std::string, at::Tensor> advance_exact_chain(models::DecoderBlock& block) {
+    std::map<std::string, at::Tensor> sums;
+    for (auto& linear : block.linears())
+      linear.linear->set_input_observer([&sum = sums[linear.name]](const at::Tensor& x) {
         at::Tensor squares = x.detach().to(at::kFloat).square().reshape({-1, x.size(-1)}).sum(0);
-        sums[i] = sums[i].defined() ? sums[i] + squares : squares;
+        sum = sum.defined() ? sum + squares : squares;
       });
     run_block(block, exact_, exact_, options_.tune.batch_size, /*observed=*/true);
-    std::vector<std::vector<float>> importance;
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      layers_[i].layer.linear->set_input_observer(nullptr);
-      importance.emplace_back();
-      if (!sums[i].defined()) continue;
-      at::Tensor host = sums[i].to(at::kCPU).contiguous();
-      importance.back().assign(host.const_data_ptr<float>(), host.const_data_ptr<float>() + host.numel());
-    }
-    return importance;
+    for (auto& linear : block.linears()) linear.linear->set_input_observer(nullptr);
+    return sums;
   }
 
-  void round_layers(int64_t block, const std::vector<std::vector<float>>& importance) {
-    for (size_t i = 0; i < layers_.size(); ++i) {
-      bool searched = !importance.empty() && !importance[i].empty();
-      layers_[i].result = std::make_shared<const QuantWeight>(
-          round_layer(layers_[i], block_prefix(block) + layers_[i].layer.name,
-                      searched ? std::span<const float>(importance[i]) : std::span<const float>()));
-    }
+  void round_layers(int64_t block) {
+    for (TunedLayer& layer : layers_)
+      layer.result =
+          std::make_shared<const QuantWeight>(round_layer(layer, block_prefix(block) + layer.layer.name));
   }
 
-  static QuantWeight round_layer(const TunedLayer& layer, const std::string& name,
-                                 std::span<const float> importance) {
+  static QuantWeight round_layer(const TunedLayer& layer, const std::string& name) {
     at::Tensor weight = layer.layer.linear->dense_weight().to(at::kCPU, at::kFloat).contiguous();
     std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
     RoundingProblem problem{.out = weight.size(0),
@@ -331,7 +322,10 @@ class Job {
                             .zero_from_one = layer.scheme.zero_from_one,
                             .what = name,
                             .pool = &global_thread_pool()};
-    return importance.empty() ? rtn(values, problem) : opt_rtn(values, importance, problem);
+    if (!layer.importance.defined()) return rtn(values, problem);
+    at::Tensor sums = layer.importance.to(at::kCPU).contiguous();
+    std::span<const float> importance(sums.const_data_ptr<float>(), static_cast<size_t>(sums.numel()));
+    return opt_rtn(values, importance, problem);
   }
 
   void stage(int64_t block, BlockReport& report) {

@@ -45,8 +45,8 @@ Terms terms_of(const QdqTensors& in, const Scheme& scheme) {
   t.weight = grouped(in.weight, in.group);
   t.low = t.weight.amin(-1, true).clamp_max(0);
   t.high = t.weight.amax(-1, true).clamp_min(0);
-  t.below = -t.low * in.alpha.clamp(0, 1).unsqueeze(-1);
-  t.above = t.high * in.beta.clamp(0, 1).unsqueeze(-1);
+  t.below = -t.low * in.alpha.clamp(0, kRangeLimit).unsqueeze(-1);
+  t.above = t.high * in.beta.clamp(0, kRangeLimit).unsqueeze(-1);
   float floor = static_cast<float>(c10::Half(kMinScale));
   float levels = static_cast<float>(1 << scheme.bits);
   if (scheme.sym) {

@@ -8,6 +8,9 @@
 
 namespace quaver::quantize {
 
+// Largest alpha and beta that tuning may take: a range can grow beyond the weights' own.
+constexpr float kRangeLimit = 2.0f;
+
 struct QdqTensors {
   at::Tensor weight;       // [out, in] f32 or bf16
   at::Tensor value;        // V: [out, in] f32
@@ -27,7 +30,7 @@ struct QdqGradients {
   at::Tensor alpha, beta;  // [out, groups] f32
 };
 
-// The formulas of kernels/qdq/qdq.h, without gradient tracking.
+// The formulas of kernels/qdq/qdq.h with kRangeLimit, without gradient tracking.
 QdqResult qdq_forward_aten(const QdqTensors& in, const Scheme& scheme);
 QdqGradients qdq_backward_aten(const QdqTensors& in, const Scheme& scheme, const at::Tensor& fake_gradient);
 

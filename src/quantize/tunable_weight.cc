@@ -8,36 +8,16 @@
 
 #include "base/error.h"
 #include "formats/bitstream.h"
-#include "kernels/qdq/qdq.h"
 #include "numerics/half.h"
-#include "quantize/qdq_aten.h"
+#include "quantize/fake_quantize.h"
+#include "quantize/range_search.h"
 
 namespace quaver::quantize {
 namespace {
 
-DType kernel_dtype(const at::Tensor& tensor) {
-  return tensor.scalar_type() == at::kBFloat16 ? DType::kBF16 : DType::kF32;
-}
-
 int64_t resolved_group(const at::Tensor& weight, const Scheme& scheme) {
   bool whole_row = scheme.group_size < 0 || scheme.group_size > weight.size(1);
   return whole_row ? weight.size(1) : scheme.group_size;
-}
-
-kernels::QdqArgs kernel_args(const QdqTensors& tensors, const Scheme& scheme) {
-  return {.scheme = {.bits = scheme.bits,
-                     .group = tensors.group,
-                     .symmetric = scheme.sym,
-                     .zero_from_one = scheme.zero_from_one},
-          .rows = tensors.weight.size(0),
-          .cols = tensors.weight.size(1),
-          .w = tensors.weight.const_data_ptr(),
-          .w_dtype = kernel_dtype(tensors.weight),
-          .v = tensors.value.data_ptr(),
-          .v_dtype = DType::kF32,
-          .alpha = tensors.alpha.data_ptr<float>(),
-          .beta = tensors.beta.data_ptr<float>(),
-          .pool = &global_thread_pool()};
 }
 
 void sign_step(at::Tensor& parameter, const at::Tensor& gradient, float rate) {
@@ -83,30 +63,28 @@ TunableWeight::TunableWeight(at::Tensor weight, const Scheme& scheme)
 }
 
 const at::Tensor& TunableWeight::fake_quantize() {
-  QdqTensors tensors{weight_, value_, alpha_, beta_, group_};
-  if (weight_.is_cpu()) {
-    kernels::qdq_forward(kernel_args(tensors, scheme_),
-                         {.w_hat = fake_.data_ptr(), .dtype = kernel_dtype(fake_)});
-  } else {
-    at::NoGradGuard no_grad;
-    fake_.copy_(qdq_forward_aten(tensors, scheme_).fake);
-  }
+  quantize::fake_quantize(tensors(), scheme_, fake_);
   return fake_;
+}
+
+void TunableWeight::search_ranges(const at::Tensor& importance) {
+  at::Tensor ratio = quantize::search_ranges(tensors(), scheme_, importance);
+  alpha_.copy_(ratio);
+  beta_.copy_(ratio);
 }
 
 void TunableWeight::step(const at::Tensor& fake_gradient, float lr, float minmax_lr) {
   at::Tensor gradient = fake_gradient.contiguous();
-  QdqTensors tensors{weight_, value_, alpha_, beta_, group_};
   if (weight_.is_cpu()) {
-    kernels::qdq_backward(kernel_args(tensors, scheme_), {.dw_hat = gradient.const_data_ptr(),
-                                                          .dtype = kernel_dtype(gradient),
-                                                          .v_rate = lr,
-                                                          .range_rate = minmax_lr});
+    kernels::qdq_backward(kernel_args(tensors(), scheme_), {.dw_hat = gradient.const_data_ptr(),
+                                                            .dtype = kernel_dtype(gradient),
+                                                            .v_rate = lr,
+                                                            .range_rate = minmax_lr});
   } else {
     at::NoGradGuard no_grad;
-    QdqGradients gradients = qdq_backward_aten(tensors, scheme_, gradient);
-    alpha_.clamp_(0, 1);
-    beta_.clamp_(0, 1);
+    QdqGradients gradients = qdq_backward_aten(tensors(), scheme_, gradient);
+    alpha_.clamp_(0, kRangeLimit);
+    beta_.clamp_(0, kRangeLimit);
     sign_step(value_, gradients.value, lr);
     sign_step(alpha_, gradients.alpha, minmax_lr);
     sign_step(beta_, gradients.beta, minmax_lr);
@@ -114,14 +92,13 @@ void TunableWeight::step(const at::Tensor& fake_gradient, float lr, float minmax
 }
 
 QdqResult TunableWeight::codes() const {
-  QdqTensors tensors{weight_, value_, alpha_, beta_, group_};
-  if (!weight_.is_cpu()) return qdq_forward_aten(tensors, scheme_);
+  if (!weight_.is_cpu()) return qdq_forward_aten(tensors(), scheme_);
   QdqResult result{.codes = at::empty({weight_.size(0), weight_.size(1)}, at::kByte),
                    .scale = at::empty_like(alpha_),
                    .zero = at::empty_like(alpha_)};
-  kernels::qdq_forward(kernel_args(tensors, scheme_), {.scale = result.scale.data_ptr<float>(),
-                                                       .zero = result.zero.data_ptr<float>(),
-                                                       .codes = result.codes.data_ptr<uint8_t>()});
+  kernels::qdq_forward(kernel_args(tensors(), scheme_), {.scale = result.scale.data_ptr<float>(),
+                                                         .zero = result.zero.data_ptr<float>(),
+                                                         .codes = result.codes.data_ptr<uint8_t>()});
   return result;
 }
 

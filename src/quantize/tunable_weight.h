@@ -14,8 +14,9 @@ namespace quaver::quantize {
 
 // Integer quantize-dequantize with a straight-through gradient and sign descent (AutoRound: Cheng et al.,
 // "Optimize Weight Rounding via Signed Gradient Descent for the Quantization of LLMs", 2023); the formulas
-// stand in kernels/qdq/qdq.h. V is [out, in], alpha and beta are [out, groups], all float32; V starts at 0,
-// alpha and beta at 1. Memory per weight: V 4 bytes, and the fake-quantized weight. Not thread safe.
+// stand in kernels/qdq/qdq.h, with alpha and beta in [0, kRangeLimit]. V is [out, in], alpha and beta are
+// [out, groups], all float32; V starts at 0, alpha and beta at 1. Memory per weight: V 4 bytes, and the
+// fake-quantized weight. Not thread safe.
 class TunableWeight {
  public:
   // `weight` is [out, in], contiguous, float32 or bfloat16, and is only read.
@@ -25,6 +26,9 @@ class TunableWeight {
   // the weight's dtype. It is a leaf that asks for a gradient.
   const at::Tensor& fake_quantize();
 
+  // Starts alpha and beta where search_ranges() of range_search.h finds the weight's error least.
+  void search_ranges(const at::Tensor& importance);
+
   // One step of sign descent from the loss's gradient with respect to fake_quantize()'s tensor, [out, in]. A
   // rate of 0 leaves its parameters alone.
   void step(const at::Tensor& fake_gradient, float lr, float minmax_lr);
@@ -33,6 +37,7 @@ class TunableWeight {
   QuantWeight quantized() const;
 
  private:
+  QdqTensors tensors() const { return {weight_, value_, alpha_, beta_, group_}; }
   QdqResult codes() const;  // without the fake-quantized weight
 
   at::Tensor weight_;  // [out, in]

@@ -23,12 +23,15 @@ struct GroupSums {
   float clamped = 0;  // sum dw over elements out of range
 };
 
-inline float clamp01(float x) { return x < 0.0f ? 0.0f : (x > 1.0f ? 1.0f : x); }
+inline float limited(const QdqRow& row, float x) {
+  return x < 0.0f ? 0.0f : (x > row.range_limit ? row.range_limit : x);
+}
 
 template <class RoundF16>
 GroupScale group_scale(const QdqRow& row, int64_t g, float range_min, float range_max,
                        const RoundF16& round_f16) {
-  float alpha = row.alpha ? clamp01(row.alpha[g]) : 1.0f, beta = row.beta ? clamp01(row.beta[g]) : 1.0f;
+  float alpha = row.alpha ? limited(row, row.alpha[g]) : 1.0f;
+  float beta = row.beta ? limited(row, row.beta[g]) : 1.0f;
   GroupScale s = {};
   s.range_min = range_min;
   s.range_max = range_max;
@@ -88,8 +91,8 @@ inline void finish_group(const QdqRow& row, int64_t g, const GroupScale& s, cons
   if (row.dalpha) row.dalpha[g] = d.alpha;
   if (row.dbeta) row.dbeta[g] = d.beta;
   if (row.range_rate == 0.0f) return;
-  row.alpha[g] = stepped(clamp01(row.alpha[g]), row.range_rate, d.alpha);
-  row.beta[g] = stepped(clamp01(row.beta[g]), row.range_rate, d.beta);
+  row.alpha[g] = stepped(limited(row, row.alpha[g]), row.range_rate, d.alpha);
+  row.beta[g] = stepped(limited(row, row.beta[g]), row.range_rate, d.beta);
 }
 
 inline void store_group(const QdqRow& row, int64_t g, const GroupScale& s) {

@@ -24,6 +24,7 @@ QdqRow make_row(const QdqArgs& args, int64_t r) {
   return {.bits = args.scheme.bits,
           .symmetric = args.scheme.symmetric,
           .zero_from_one = args.scheme.zero_from_one,
+          .range_limit = args.scheme.range_limit,
           .group = args.scheme.group,
           .cols = args.cols,
           .w = bytes_of(args.w, args.w_dtype, r * args.cols),

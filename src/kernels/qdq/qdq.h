@@ -10,8 +10,8 @@
 namespace quaver::kernels {
 
 // The integer schemes of AutoRound. Every row of w is cut into groups of `group` columns; a short last group
-// counts as padded with zeros. alpha and beta are taken clamped to [0, 1]; m- = min(0, min w), m+ = max(0,
-// max w).
+// counts as padded with zeros. alpha and beta are taken clamped to [0, range_limit]; m- = min(0, min w), m+ =
+// max(0, max w).
 //   symmetric, M = 2^(bits-1): a = -m- alpha, c = m+ beta, s = f16(c < a ? a / M : -c / M), |s| at least
 //   f16(1e-5),
 //     q = clamp(rne(w / s + V), -M, M - 1), w_hat = s q
@@ -25,6 +25,7 @@ struct QdqScheme {
   int64_t group = 128;  // columns; at least 1
   bool symmetric = true;
   bool zero_from_one = false;  // asymmetric zero points stay in [1, Q], for files that store z - 1
+  float range_limit = 1.0f;    // largest alpha and beta; above 1, a range may grow beyond the weights'
 };
 
 // All borrowed. rows x cols matrices are contiguous; per-group arrays are [rows, ceil(cols / group)].

@@ -9,6 +9,7 @@ struct QdqRow {
   int bits;
   bool symmetric;
   bool zero_from_one;
+  float range_limit;
   int64_t group, cols;
   const void* w;
   bool w_bf16;

@@ -25,8 +25,8 @@ struct Problem {
     v = random.normals(rows * cols, 0.4f);
     for (float& x : v) x = bf16_to_float(float_to_bf16(x));
     for (int64_t g = 0; g < rows * groups; ++g) {  // some beyond the clamp
-      alpha.push_back(0.9f + 0.2f * random.normal());
-      beta.push_back(0.9f + 0.2f * random.normal());
+      alpha.push_back(s.range_limit * (0.9f + 0.2f * random.normal()));
+      beta.push_back(s.range_limit * (0.9f + 0.2f * random.normal()));
     }
     dw = random.normals(rows * cols);
   }
@@ -58,7 +58,7 @@ Forward forward(Problem& p, const CpuFeatures& cpu) {
   return f;
 }
 
-float clamp01(float x) { return std::min(1.0f, std::max(0.0f, x)); }
+float limited(const Problem& p, float x) { return std::min(p.scheme.range_limit, std::max(0.0f, x)); }
 
 // Straight from the formulas of qdq.h, one element at a time.
 float w_hat_by_formula(const Problem& p, int64_t r, int64_t c, float* scale_out = nullptr) {
@@ -68,8 +68,8 @@ float w_hat_by_formula(const Problem& p, int64_t r, int64_t c, float* scale_out 
     low = std::min(low, p.w[static_cast<size_t>(r * p.cols + i)]);
     high = std::max(high, p.w[static_cast<size_t>(r * p.cols + i)]);
   }
-  float alpha = clamp01(p.alpha[static_cast<size_t>(r * p.groups + g)]);
-  float beta = clamp01(p.beta[static_cast<size_t>(r * p.groups + g)]);
+  float alpha = limited(p, p.alpha[static_cast<size_t>(r * p.groups + g)]);
+  float beta = limited(p, p.beta[static_cast<size_t>(r * p.groups + g)]);
   auto f16 = [](float x) { return f16_to_float(float_to_f16(x)); };
   float floor = f16(1e-5f), w = p.w[static_cast<size_t>(r * p.cols + c)],
         v = p.v[static_cast<size_t>(r * p.cols + c)];
@@ -91,7 +91,8 @@ std::vector<QdqScheme> schemes() {
   std::vector<QdqScheme> all;
   for (int bits : {2, 3, 4, 8})
     for (int64_t group : {7, 32, 128, 1000})
-      for (bool symmetric : {true, false}) all.push_back({bits, group, symmetric});
+      for (bool symmetric : {true, false})
+        for (float limit : {1.0f, 2.0f}) all.push_back({bits, group, symmetric, false, limit});
   return all;
 }
 
@@ -177,8 +178,8 @@ double frozen_loss(const Problem& p, int64_t r, int64_t g, double alpha, double 
     low = std::min(low, p.w[static_cast<size_t>(r * p.cols + i)]);
     high = std::max(high, p.w[static_cast<size_t>(r * p.cols + i)]);
   }
-  float alpha0 = clamp01(p.alpha[static_cast<size_t>(r * p.groups + g)]);
-  float beta0 = clamp01(p.beta[static_cast<size_t>(r * p.groups + g)]);
+  float alpha0 = limited(p, p.alpha[static_cast<size_t>(r * p.groups + g)]);
+  float beta0 = limited(p, p.beta[static_cast<size_t>(r * p.groups + g)]);
   auto f16 = [](float x) { return f16_to_float(float_to_f16(x)); };
   double loss = 0;
   for (int64_t i = begin; i < end; ++i) {
@@ -211,14 +212,14 @@ TEST(Qdq, GradientsAreThoseOfTheStraightThroughLoss) {
   for (const QdqScheme& scheme : schemes()) {
     Problem p(scheme, 3, 300, 5);
     for (float& a : p.alpha)
-      a = 0.55f + 0.4f * clamp01(a);  // away from the clamp, whose slope is not differentiated
-    for (float& b : p.beta) b = 0.5f + 0.4f * clamp01(b);
+      a = 0.55f + 0.4f * std::clamp(a, 0.0f, 1.0f);  // away from the clamp, whose slope is not differentiated
+    for (float& b : p.beta) b = 0.5f + 0.4f * std::clamp(b, 0.0f, 1.0f);
     Gradients got = backward(p, 0, 0, {});
     for (int64_t r = 0; r < p.rows; ++r)
       for (int64_t g = 0; g < p.groups; ++g) {
         if (r == 0 && g == 0) continue;  // the group of nothing: its scale sits on the floor
         auto at = static_cast<size_t>(r * p.groups + g);
-        double h = 1e-5, a = clamp01(p.alpha[at]), b = clamp01(p.beta[at]);
+        double h = 1e-5, a = limited(p, p.alpha[at]), b = limited(p, p.beta[at]);
         double da = (frozen_loss(p, r, g, a + h, b) - frozen_loss(p, r, g, a - h, b)) / (2 * h);
         double db = (frozen_loss(p, r, g, a, b + h) - frozen_loss(p, r, g, a, b - h)) / (2 * h);
         double scale = 0.05 * std::sqrt(static_cast<double>(scheme.group)) + std::abs(da) + std::abs(db);
@@ -258,7 +259,7 @@ TEST(Qdq, EveryLevelTakesTheScalarStep) {
         EXPECT_NEAR(got.beta[g], expected.beta[g], sum_tolerance(terms, scheme.group));
         for (auto [after, start, d] : {std::tuple{p.alpha[g], before.alpha[g], got.alpha[g]},
                                        std::tuple{p.beta[g], before.beta[g], got.beta[g]}})
-          EXPECT_EQ(after, clamp01(start) - 0.02f * static_cast<float>((d > 0) - (d < 0)));
+          EXPECT_EQ(after, limited(p, start) - 0.02f * static_cast<float>((d > 0) - (d < 0)));
       }
     }
 }
