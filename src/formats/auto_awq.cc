@@ -66,6 +66,7 @@ std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer,
 json config_json(const Recipe& recipe) {
   require(recipe.bits == 4, ErrorKind::kInvalidInput, "this format holds 4 bits, got ", recipe.bits);
   json config = packed_config_json(recipe, "awq");
+  config.update(packed_integer_settings(recipe));
   config["provider"] = "auto-round";
   config["version"] = "gemm";
   config["zero_point"] = !recipe.sym;

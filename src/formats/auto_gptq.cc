@@ -84,6 +84,7 @@ std::string exact_expression(std::string_view layer) {
 
 json config_json(const Recipe& recipe) {
   json config = packed_config_json(recipe, "gptq");
+  config.update(packed_integer_settings(recipe));
   config.erase("dataset");
   config["provider"] = "auto-round";
   config["desc_act"] = false;

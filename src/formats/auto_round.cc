@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "formats/auto_round_scheme.h"
+#include "formats/auto_round_write.h"
 #include "formats/packed_config.h"
 #include "formats/scaled_layer.h"
 
@@ -14,24 +15,6 @@ constexpr const char* kName = "auto_round";
 
 bool detect(const Checkpoint& checkpoint) {
   return names_method(checkpoint, {"auto-round", "auto_round", "autoround", "intel/auto-round", "inc"});
-}
-
-// "auto_round:auto_gptq", "auto_round:gptq:exllamav2", "auto_round", "autoround:exllamav2", "auto_round:awq"
-// ...: whatever follows the layout names a kernel and says nothing about the bytes.
-PackedConvention convention_of(const std::string& packing, const std::string& what) {
-  std::string_view rest = packing;
-  for (std::string_view prefix : {"auto_round", "autoround", "auto-round"})
-    if (rest.starts_with(prefix)) rest.remove_prefix(prefix.size());
-  while (rest.starts_with(':')) rest.remove_prefix(1);
-  const std::string_view layout = rest.substr(0, rest.find(':'));
-  if (layout == "awq" || layout == "auto_awq") return {.layout = PackedLayout::kInterleavedAlongOut};
-  if (layout == "gptq" || layout == "auto_gptq" || layout == "auto") return {.zero_offset = 1};
-  for (std::string_view stored_as_is : {"", "gptqmodel", "exllamav2", "tritonv2", "triton", "torch", "fake"})
-    if (layout == stored_as_is) return {};
-  fail(ErrorKind::kUnsupported, what, ": packing_format '", packing.substr(0, 80),
-       "' is not supported; integer packings are auto_round:auto_gptq, auto_round:gptqmodel, "
-       "auto_round:auto_awq and "
-       "auto_round");
 }
 
 // Older files say in "backend" what newer ones say in "packing_format".
@@ -89,7 +72,8 @@ PackedSettings read_settings(const Checkpoint& checkpoint, const QuantizationCon
       settings.rules.blocks = parse_name_list(config.value.at(key), cat(what, ": key '", key, "'"));
   for (const auto& [key, body] : ordered_members(checkpoint, config, "extra_config"))
     settings.rules.rules.push_back(make_rule(key, body, config.value, what));
-  if (has_integers(settings.rules)) settings.convention = convention_of(packing_of(config.value, what), what);
+  if (has_integers(settings.rules))
+    settings.convention = auto_round_convention(packing_of(config.value, what), what);
   return settings;
 }
 
@@ -139,29 +123,6 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
   return KvCacheQuant{};
 }
 
-// The interleaved packing knows 4 bits only, and a stored z - 1 can't hold every asymmetric zero point.
-std::string packing_for(const Recipe& recipe) {
-  if (recipe.sym) return "auto_round:auto_gptq";
-  const bool all_four =
-      std::all_of(recipe.layer_overrides.begin(), recipe.layer_overrides.end(), [&](const auto& o) {
-        const int bits = json_value<int>(o.second, "bits", recipe.bits, o.first);
-        return bits == 4 || bits >= 16;
-      });
-  return recipe.bits == 4 && all_four ? "auto_round:auto_awq" : "auto_round";
-}
-
-std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer, const Recipe& recipe) {
-  return pack_packed_layer(weight, layer, convention_of(packing_for(recipe), kName));
-}
-
-json config_json(const Recipe& recipe) {
-  json config = packed_config_json(recipe, "auto-round");
-  config["packing_format"] = packing_for(recipe);
-  if (!recipe.block_names.empty()) config["block_name_to_quantize"] = join_names(recipe.block_names);
-  for (const auto& [layer, body] : recipe.layer_overrides) config["extra_config"][layer] = body;
-  return config;
-}
-
 }  // namespace
 
 const Format kAutoRoundFormat = {
@@ -169,8 +130,8 @@ const Format kAutoRoundFormat = {
     .detect = detect,
     .plan = plan,
     .unpack = unpack,
-    .pack = pack,
-    .config_json = config_json,
+    .pack = pack_auto_round_layer,
+    .config_json = auto_round_config_json,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
 };

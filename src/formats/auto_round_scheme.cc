@@ -105,7 +105,96 @@ ActivationQuant parse_activation(const json& settings, const std::string& what) 
   return activation;
 }
 
+using Mode = ActivationQuant::Mode;
+
+// What the tool packs, in its own words.
+struct Packing {
+  const char* name;  // null: the key is left out
+  Element element;
+  Extent2d group;
+  std::optional<ScaleCodec> scale;
+  Mode mode;
+  json settings;
+};
+
+const std::vector<Packing>& packings() {
+  const char* kCompressed = "auto_round:llm_compressor";
+  static const std::vector<Packing> rows = {
+      {kCompressed,
+       Element::kE2M1,
+       {1, 32},
+       ScaleCodec::kE8M0,
+       Mode::kDynamic,
+       {{"data_type", "mx_fp"}, {"group_size", 32}, {"act_data_type", "mx_fp"}, {"act_group_size", 32}}},
+      {kCompressed,
+       Element::kE4M3FN,
+       {1, 32},
+       ScaleCodec::kE8M0,
+       Mode::kDynamic,
+       {{"data_type", "mx_fp"}, {"group_size", 32}, {"act_data_type", "mx_fp"}, {"act_group_size", 32}}},
+      {kCompressed,
+       Element::kE2M1,
+       {1, 16},
+       ScaleCodec::kE4M3FN,
+       Mode::kDynamic,
+       {{"data_type", "nv_fp"},
+        {"group_size", 16},
+        {"act_data_type", "nv_fp4_with_static_gs"},
+        {"act_group_size", 16}}},
+      {"auto_round:fp8_static",
+       Element::kE4M3FN,
+       {1, 0},
+       ScaleCodec::kBF16,
+       Mode::kStatic,
+       {{"data_type", "fp"},
+        {"group_size", -1},
+        {"fmt", "e4m3"},
+        {"act_data_type", "fp"},
+        {"act_group_size", 0}}},
+      {"auto_round:fp8",
+       Element::kE4M3FN,
+       {128, 128},
+       std::nullopt,
+       Mode::kDynamic,
+       {{"data_type", "fp"},
+        {"group_size", {128, 128}},
+        {"weight_block_size", {128, 128}},
+        {"fmt", "e4m3"},
+        {"act_data_type", "fp"},
+        {"act_group_size", 128}}},
+      {nullptr,
+       Element::kE4M3FN,
+       {0, 0},
+       ScaleCodec::kBF16,
+       Mode::kNone,
+       {{"data_type", "fp"}, {"group_size", 0}, {"fmt", "e4m3"}}},
+  };
+  return rows;
+}
+
 }  // namespace
+
+json scaled_settings(const WeightScheme& scheme) {
+  const std::vector<Packing>& rows = packings();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Packing& p) {
+    return p.element == scheme.element && p.group == scheme.group && p.scale == scheme.scale &&
+           p.mode == scheme.activation.mode;
+  });
+  require(row != rows.end(), ErrorKind::kInvalidInput, "this format does not write ", describe(scheme),
+          scheme.activation.mode == Mode::kNone ? "" : " under quantized activations",
+          "; MXFP4, MXFP8, NVFP4, FP8_STATIC, FP8_BLOCK, FPW8A16 and weight-only integers are written");
+  json settings = row->settings;
+  settings["bits"] = element_info(scheme.element).bits;
+  settings["sym"] = true;
+  if (row->name) settings["packing_format"] = row->name;
+  if (scheme.activation.mode == Mode::kNone) return settings;
+  settings.update({{"act_bits", element_info(scheme.activation.element).bits},
+                   {"act_dynamic", scheme.activation.mode == Mode::kDynamic},
+                   {"act_sym", true}});
+  if (settings.contains("fmt"))
+    settings["activation_scheme"] = scheme.activation.mode == Mode::kDynamic ? "dynamic" : "static";
+  return settings;
+}
 
 bool has_scaled_data_type(const json& settings, const std::string& what) {
   const std::string type = json_value<std::string>(settings, "data_type", "int", what);

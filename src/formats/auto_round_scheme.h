@@ -16,4 +16,8 @@ bool has_scaled_data_type(const json& settings, const std::string& what);
 // width or activation that is not among the table's, Error(kBadFile) for values that are none.
 WeightScheme parse_scaled_scheme(const json& settings, const std::string& what);
 
+// The inverse: "data_type", "bits", "group_size", the keys of activations and "packing_format".
+// Error(kInvalidInput) for a scheme that AutoRound has no packing for.
+json scaled_settings(const WeightScheme& scheme);
+
 }  // namespace quaver

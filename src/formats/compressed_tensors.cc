@@ -48,6 +48,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kCompressedTensorsFormat = {
     .name = "compressed_tensors",
+    .tool_name = "llm_compressor",
     .detect = detect,
     .plan = plan,
     .unpack = unpack_scaled_layer,

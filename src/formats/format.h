@@ -41,7 +41,8 @@ struct LayerPlan {
 };
 
 struct Format {
-  const char* name;  // "auto_round"
+  const char* name;                 // "auto_round"
+  const char* tool_name = nullptr;  // what quantizers call it, where that is another name: "llm_compressor"
   // True when this checkpoint is written in this format; from config and tensor names alone.
   bool (*detect)(const Checkpoint&);
   // Throws Error(kBadFile) naming file and tensor where config and tensors disagree.
@@ -71,7 +72,7 @@ const Format* detect_format(const Checkpoint& checkpoint);
 // Layers that this format has quantized, in the order of their tensors.
 std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Format& format);
 
-// By name; null when unknown.
+// By either name; null when unknown.
 const Format* find_format(std::string_view name);
 
 }  // namespace quaver

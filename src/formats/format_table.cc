@@ -46,7 +46,7 @@ std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Fo
 
 const Format* find_format(std::string_view name) {
   for (const Format& format : all_formats())
-    if (name == format.name) return &format;
+    if (name == format.name || (format.tool_name && name == format.tool_name)) return &format;
   return nullptr;
 }
 

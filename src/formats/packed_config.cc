@@ -74,12 +74,16 @@ json packed_config_json(const Recipe& recipe, const char* method) {
     for (const auto& [key, value] : recipe.tuning.items())
       if (!is_default_tuning(recipe.tuning, key, value)) config[key] = value;
   config["autoround_version"] = "0.16.1";
-  config["bits"] = recipe.bits;
-  config["data_type"] = "int";
-  config["group_size"] = recipe.group_size;
   config["quant_method"] = method;
-  config["sym"] = recipe.sym;
   return config;
+}
+
+json packed_integer_settings(const Recipe& recipe) {
+  require(!recipe.scheme, ErrorKind::kInvalidInput,
+          "this format holds integers with 16-bit activations, not ",
+          recipe.scheme ? describe(*recipe.scheme) : "");
+  return {
+      {"bits", recipe.bits}, {"data_type", "int"}, {"group_size", recipe.group_size}, {"sym", recipe.sym}};
 }
 
 std::string join_names(const std::vector<std::string>& names) {

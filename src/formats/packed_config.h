@@ -41,6 +41,10 @@ void refuse_quantized_activations(const json& settings, std::string_view what);
 // defaults.
 json packed_config_json(const Recipe& recipe, const char* method);
 
+// "bits", "group_size" and "sym" of weight-only integers; Error(kInvalidInput) where the recipe asks for
+// anything else.
+json packed_integer_settings(const Recipe& recipe);
+
 // "a,b"
 std::string join_names(const std::vector<std::string>& names);
 
