@@ -8,6 +8,7 @@
 #include "apps/model_argument.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "quantize/export.h"
 #include "quantize/job.h"
 
 namespace quaver::apps {
@@ -124,12 +125,12 @@ int run(const Flags& flags) {
 }
 
 void add_scheme_flags(CLI::App& app, Flags& flags) {
-  add_flag(app, "scheme", flags.scheme, "W2A16, W2A16G64, W2A16G32, W3A16, W4A16 or W8A16");
+  add_flag(app, "scheme", flags.scheme, cat("one of ", preset_names()));
   app.add_option("--bits", flags.bits, "bits per weight instead of the scheme's: 2, 3, 4 or 8");
   app.add_option("--group_size,--group-size", flags.group_size,
                  "weights that share a scale instead of the scheme's; -1 = a whole row");
   add_switch(app, "asym", flags.asym, "asymmetric: a zero point for each group");
-  add_flag(app, "format", flags.job.format, "auto_round, auto_gptq or auto_awq");
+  add_flag(app, "format", flags.job.format, writable_format_names());
   add_flag(
       app, "layer_config", flags.layer_config,
       "JSON or a file: layer name, part of one or regular expression -> {\"bits\", \"group_size\", \"sym\"}");

@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "quantize/batch_runner.h"
-#include "quantize/tunable_weight.h"
 
 namespace quaver::quantize {
 namespace {
@@ -80,7 +79,8 @@ class BlockTuner {
         runner_(block, input.seqlen(), input.rows.device()),
         random_(options.seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(block_index)),
         split_(split_rows(input.num_rows(), random_)) {
-    for (TunedLayer& layer : layers) weights_.emplace_back(layer.layer.linear->dense_weight(), layer.scheme);
+    for (TunedLayer& layer : layers)
+      weights_.push_back(make_tunable(layer.layer.linear->dense_weight(), layer.scheme, layer.shared_amax));
   }
 
   BlockLoss tune(const StepListener& listener) {
@@ -89,7 +89,7 @@ class BlockTuner {
     install_fake_weights();
     loss.before = loss.after = held_out_loss();
     keep_current();
-    for (size_t i = 0; i < layers_.size(); ++i) weights_[i].search_ranges(layers_[i].importance);
+    for (size_t i = 0; i < layers_.size(); ++i) weights_[i]->search_ranges(layers_[i].importance);
     install_fake_weights();
     consider(0, loss);
     int64_t every = std::max<int64_t>(1, options_.iters / kEvaluations);
@@ -105,7 +105,7 @@ class BlockTuner {
  private:
   void install_fake_weights() {
     for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i].layer.linear->set_dense_weight(fakes_[i] = weights_[i].fake_quantize());
+      layers_[i].layer.linear->set_dense_weight(fakes_[i] = weights_[i]->fake_quantize());
   }
 
   double update(Minibatches& batches, int64_t step) {
@@ -118,7 +118,7 @@ class BlockTuner {
       if (!gradients[i].defined()) continue;  // an expert that saw no token
       float lr = options_.lr > 0 ? options_.lr : default_lr(layers_[i].scheme.bits);
       float minmax_lr = options_.minmax_lr > 0 ? options_.minmax_lr : lr;
-      weights_[i].step(gradients[i], lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
+      weights_[i]->step(gradients[i], lr * decay, options_.tune_minmax ? minmax_lr * decay : 0.0f);
     }
     return loss / static_cast<double>(options_.gradient_accumulate_steps);
   }
@@ -174,8 +174,11 @@ class BlockTuner {
   }
 
   void keep_current() {
-    for (size_t i = 0; i < layers_.size(); ++i)
-      layers_[i].result = std::make_shared<const QuantWeight>(weights_[i].quantized());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      auto result = std::make_shared<QuantWeight>(weights_[i]->quantized());
+      result->activation = layers_[i].activation;
+      layers_[i].result = std::move(result);
+    }
   }
 
   std::vector<TunedLayer>& layers_;
@@ -185,7 +188,7 @@ class BlockTuner {
   BatchRunner runner_;
   std::mt19937_64 random_;
   Split split_;
-  std::vector<TunableWeight> weights_;
+  std::vector<std::unique_ptr<TunableWeight>> weights_;
   std::vector<at::Tensor> fakes_{layers_.size()};  // what the block's linears hold: [out, in] each
 };
 

@@ -12,6 +12,7 @@
 #include "formats/quant_weight.h"
 #include "models/llm/causal_lm.h"
 #include "quantize/scheme.h"
+#include "quantize/tunable_weight.h"
 
 namespace quaver::quantize {
 
@@ -36,6 +37,8 @@ struct Activations {
 struct TunedLayer {
   models::DecoderBlock::NamedLinear layer;
   Scheme scheme;
+  float shared_amax = 0;                      // as make_tunable() takes it
+  ActivationQuant activation = {};            // goes into the result
   at::Tensor importance;                      // [in] sums of squared inputs; undefined: it saw no token
   std::shared_ptr<const QuantWeight> result;  // filled by tune_block
 };

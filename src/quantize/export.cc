@@ -68,9 +68,10 @@ void read_back(const fs::path& folder) {
 }  // namespace
 
 std::string writable_format_names() {
-  std::string names = "writable are";
+  std::string names;
   for (const Format& format : all_formats())
-    if (format.pack != nullptr) names += cat(names.ends_with("are") ? " " : ", ", format.name);
+    if (format.pack != nullptr)
+      names += cat(names.empty() ? "" : ", ", format.tool_name ? format.tool_name : format.name);
   return names;
 }
 

@@ -49,13 +49,29 @@ const char* method_name(Method method) {
 const Format& writable_format(const std::string& name) {
   const Format* format = find_format(name);
   require(format != nullptr && format->pack != nullptr, ErrorKind::kInvalidInput, "format '", name,
-          "' can't be written; ", writable_format_names());
+          "' can't be written; writable are ", writable_format_names());
   return *format;
 }
 
 std::string part_name(int64_t block) {
   std::string digits = std::to_string(block);
   return cat("block-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits);
+}
+
+bool has_static_input_scale(const Scheme& scheme) {
+  const ActivationScheme& input = scheme.activation;
+  return input.bits < 16 && (!input.dynamic || input.data_type == DataType::kNvFp);
+}
+
+// Fits the part of an input's scale that a checkpoint fixes to the largest magnitude seen.
+void set_input_scale(ActivationQuant& input, float largest) {
+  constexpr float kLargestE4M3 = 448.0f, kLargestE2M1 = 6.0f;
+  if (!(largest > 0)) largest = 1.0f;
+  if (input.mode == ActivationQuant::Mode::kStatic) input.static_scale = largest / kLargestE4M3;
+  if (input.mode == ActivationQuant::Mode::kDynamic && input.scale == ScaleCodec::kE4M3FN) {
+    input.super_divisor = kLargestE4M3 * kLargestE2M1 / largest;
+    input.super_scale = 1.0f / input.super_divisor;
+  }
 }
 
 class Job {
@@ -77,11 +93,12 @@ class Job {
     auto start = Clock::now();
     plan_layers();
     recipe_ = make_recipe();
-    if (options_.method != Method::kRtn) calibrate();
+    format_.config_json(recipe_);  // refuses what this format has no words for, before any work
+    if (is_calibrated()) calibrate();
     refuse_source_as_target();
     OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
     staged_ = std::make_unique<StagedTensors>(folder.staging());
-    if (options_.method != Method::kRtn) embed_calibration();
+    if (is_calibrated()) embed_calibration();
     for (int64_t block = 0; block < shell_->info().num_layers; ++block) process_block(block);
     report_.bytes = write_result(folder.result());
     report_.seconds = seconds_since(start);
@@ -130,23 +147,33 @@ class Job {
                   .group_size = options_.rules.base.group_size,
                   .sym = options_.rules.base.sym,
                   .block_names = {shell_->info().blocks_prefix}};
+    if (!is_plain_integer(options_.rules.base)) recipe.scheme = stored_scheme(options_.rules.base);
     for (const auto& [name, decision] : decisions_)
       if (!(decision.scheme == options_.rules.base))
-        recipe.layer_overrides.emplace_back(name, override_of(decision.scheme));
+        recipe.layer_overrides.emplace_back(name, override_of(decision));
     bool tuned = options_.method == Method::kAutoRound;
     recipe.tuning = {{"iters", tuned ? options_.tune.iters : 0}};
-    if (options_.method != Method::kRtn)
+    if (is_calibrated())
       recipe.tuning.update({{"nsamples", calibration_rows()},
                             {"seqlen", options_.calibration.seqlen},
                             {"batch_size", options_.tune.batch_size}});
     return recipe;
   }
 
+  // Rounding alone needs no text, unless an input's scale is to be found.
+  bool is_calibrated() const {
+    return options_.method != Method::kRtn || has_static_input_scale(options_.rules.base);
+  }
+
   int64_t calibration_rows() const { return options_.calibration.nsamples; }
 
-  json override_of(const Scheme& scheme) const {
+  json override_of(const LayerDecision& decision) const {
+    const Scheme& scheme = decision.scheme;
     if (scheme.bits == 16) return {{"bits", 16}, {"data_type", "float"}};
     const Scheme& base = options_.rules.base;
+    require(is_plain_integer(scheme) && is_plain_integer(base), ErrorKind::kInvalidInput, decision.name, ": ",
+            to_string(scheme), " beside ", to_string(base),
+            "; one folder holds several schemes among weight-only integers alone");
     json changes = json::object();
     if (scheme.bits != base.bits) changes["bits"] = scheme.bits;
     if (scheme.group_size != base.group_size) changes["group_size"] = scheme.group_size;
@@ -209,11 +236,11 @@ class Job {
       stage(block, made);
       finish_block(made);
     } else {
-      if (options_.method != Method::kRtn) advance_exact_chain(*source_block(block));
+      if (is_calibrated()) advance_exact_chain(*source_block(block));
       finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
     }
     layers_.clear();
-    if (options_.method != Method::kRtn) advance_quantized_chain(block);
+    if (is_calibrated()) advance_quantized_chain(block);
     release_block(block);
   }
 
@@ -238,17 +265,17 @@ class Job {
       const LayerDecision& decision = decisions_.at(block_prefix(index) + linear.name);
       report.layers.push_back({.name = decision.name, .scheme = decision.scheme, .remark = decision.reason});
       if (decision.scheme.bits != 16)
-        layers_.push_back({.layer = linear, .scheme = storable(decision.scheme), .result = nullptr});
+        layers_.push_back({.layer = linear,
+                           .scheme = storable(decision.scheme),
+                           .activation = stored_scheme(decision.scheme).activation,
+                           .result = nullptr});
     }
-    if (options_.method == Method::kRtn) {
+    share_largest_weights();
+    if (is_calibrated()) observe(*block, index, report);
+    if (options_.method == Method::kAutoRound)
+      tune(*block, index, report);
+    else
       round_layers(index);
-    } else {
-      observe(*block, index, report);
-      if (options_.method == Method::kOptRtn)
-        round_layers(index);
-      else
-        tune(*block, index, report);
-    }
     return report;
   }
 
@@ -279,39 +306,72 @@ class Job {
     report.best_step = loss.best_step;
   }
 
-  // Fills in how much each input channel of each layer matters, and advances the exact chain.
+  // Layers that engines fuse have one scale over their groups' scales, so that of the largest weight.
+  void share_largest_weights() {
+    std::map<int, float> largest;
+    for (const TunedLayer& layer : layers_) {
+      float& value = largest[layer.layer.fusion_group];
+      if (layer.scheme.data_type == DataType::kNvFp)
+        value = std::max(value, layer.layer.linear->dense_weight().abs().max().item<float>());
+    }
+    for (TunedLayer& layer : layers_) layer.shared_amax = largest[layer.layer.fusion_group];
+  }
+
+  // Fills in what the calibration says of each layer's input, and advances the exact chain.
   void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
-    std::map<std::string, at::Tensor> sums = advance_exact_chain(block);
+    std::map<std::string, InputFacts> facts = advance_exact_chain(block);
+    float largest = 0;
+    for (const auto& [name, seen] : facts) largest = std::max(largest, seen.largest);
     for (TunedLayer& layer : layers_) {
-      layer.importance = sums[layer.layer.name];
-      if (layer.importance.defined()) continue;
+      const InputFacts& seen = facts[layer.layer.name];
+      layer.importance = seen.squares;
+      set_input_scale(layer.activation, seen.squares.defined() ? seen.largest : largest);
+      if (seen.squares.defined()) continue;
       for (LayerReport& line : report.layers)
         if (line.name == block_prefix(index) + layer.layer.name)
           line.remark = "saw no calibration token: rounded by the weights alone";
     }
   }
 
-  // Runs the original block over the calibration rows. Returns, for each layer that saw any, the sum of
-  // squares of its input channels: [in] float32.
-  std::map<std::string, at::Tensor> advance_exact_chain(models::DecoderBlock& block) {
-    std::map<std::string, at::Tensor> sums;
+  struct InputFacts {
+    at::Tensor squares;  // [in] float32, summed over tokens; undefined when the layer saw none
+    float largest = 0;   // magnitude
+  };
+
+  // Runs the original block over the calibration rows.
+  std::map<std::string, InputFacts> advance_exact_chain(models::DecoderBlock& block) {
+    std::map<std::string, InputFacts> facts;
     for (auto& linear : block.linears())
-      linear.linear->set_input_observer([&sum = sums[linear.name]](const at::Tensor& x) {
-        at::Tensor squares = x.detach().to(at::kFloat).square().reshape({-1, x.size(-1)}).sum(0);
-        sum = sum.defined() ? sum + squares : squares;
+      linear.linear->set_input_observer([&seen = facts[linear.name]](const at::Tensor& x) {
+        at::Tensor rows = x.detach().to(at::kFloat).reshape({-1, x.size(-1)});
+        if (rows.size(0) == 0) return;
+        seen.largest = std::max(seen.largest, rows.abs().max().item<float>());
+        at::Tensor squares = rows.square().sum(0);
+        seen.squares = seen.squares.defined() ? seen.squares + squares : squares;
       });
     run_block(block, exact_, exact_, options_.tune.batch_size, /*observed=*/true);
     for (auto& linear : block.linears()) linear.linear->set_input_observer(nullptr);
-    return sums;
+    return facts;
   }
 
   void round_layers(int64_t block) {
-    for (TunedLayer& layer : layers_)
-      layer.result =
-          std::make_shared<const QuantWeight>(round_layer(layer, block_prefix(block) + layer.layer.name));
+    for (TunedLayer& layer : layers_) {
+      bool integers = layer.scheme.data_type == DataType::kInt;
+      auto result = std::make_shared<QuantWeight>(
+          integers ? round_integers(layer, block_prefix(block) + layer.layer.name) : round_floats(layer));
+      result->activation = layer.activation;
+      layer.result = std::move(result);
+    }
   }
 
-  static QuantWeight round_layer(const TunedLayer& layer, const std::string& name) {
+  QuantWeight round_floats(const TunedLayer& layer) const {
+    std::unique_ptr<TunableWeight> weight =
+        make_tunable(layer.layer.linear->dense_weight(), layer.scheme, layer.shared_amax);
+    if (options_.method == Method::kOptRtn) weight->search_ranges(layer.importance);
+    return weight->quantized();
+  }
+
+  QuantWeight round_integers(const TunedLayer& layer, const std::string& name) const {
     at::Tensor weight = layer.layer.linear->dense_weight().to(at::kCPU, at::kFloat).contiguous();
     std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
     RoundingProblem problem{.out = weight.size(0),
@@ -322,7 +382,7 @@ class Job {
                             .zero_from_one = layer.scheme.zero_from_one,
                             .what = name,
                             .pool = &global_thread_pool()};
-    if (!layer.importance.defined()) return rtn(values, problem);
+    if (options_.method == Method::kRtn || !layer.importance.defined()) return rtn(values, problem);
     at::Tensor sums = layer.importance.to(at::kCPU).contiguous();
     std::span<const float> importance(sums.const_data_ptr<float>(), static_cast<size_t>(sums.numel()));
     return opt_rtn(values, importance, problem);

@@ -1,15 +1,24 @@
-// Where tuning starts: the share of each group's range that rounds its weights best.
+// Where tuning starts: the share of each tile's range that rounds its weights best.
 #pragma once
 
-#include "quantize/qdq_aten.h"
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+
+#include "formats/quant_weight.h"
 
 namespace quaver::quantize {
 
-// [out, groups] float32 on the weight's device: of the ratios 0.30, 0.32 ... 1.50, the alpha = beta = r that
-// minimises sum h (w_hat - w)^2 over the group, 1 where none is better; V as it stands in `tensors`.
-// `importance` holds h per input channel, [in] on the same device (a sum of squared inputs); undefined counts
-// all alike. A search before tuning, weighted by inputs: SignRoundV2, arXiv 2512.04746. Takes 128 KiB to a
-// few hundred of extra memory per thread of ATen on the CPU; on other devices five times the weight's.
-at::Tensor search_ranges(const QdqTensors& tensors, const Scheme& scheme, const at::Tensor& importance);
+// Fake-quantizes rows [first, first + count) with every range multiplied by `ratio`: [count, in], any
+// floating dtype. May return the same tensor each time.
+using FakeRows = std::function<at::Tensor(int64_t first, int64_t count, float ratio)>;
+
+// [group rows, group columns] float32: of the ratios 0.30, 0.32 ... 1.50 the one that minimises
+// sum h (w_hat - w)^2 over the tile, 1 where none is better. `weight` is [out, in]; `importance` holds h per
+// input channel, [in] on the same device (a sum of squared inputs); undefined counts all alike. A search
+// before tuning, weighted by inputs: SignRoundV2, arXiv 2512.04746. On the CPU rows go through in pieces that
+// stay in a cache, in multiples of a tile's.
+at::Tensor search_ranges(const at::Tensor& weight, Extent2d tile, const at::Tensor& importance,
+                         const FakeRows& fake);
 
 }  // namespace quaver::quantize

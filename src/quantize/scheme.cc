@@ -18,22 +18,72 @@ struct Preset {
 
 constexpr int64_t kMinDivisor = 32;  // kernels of every consumer want rows and columns in multiples of this
 
+constexpr Scheme floats(DataType type, int bits, int64_t group, int64_t group_rows = 1,
+                        ActivationScheme activation = {}) {
+  return {.bits = bits,
+          .group_size = group,
+          .data_type = type,
+          .group_rows = group_rows,
+          .activation = activation};
+}
+
+constexpr ActivationScheme kInt8PerToken = {.bits = 8};
+constexpr ActivationScheme kFp8PerToken = {.bits = 8, .data_type = DataType::kFp};
+constexpr ActivationScheme kFp8PerBlock = {.bits = 8, .group_size = 128, .data_type = DataType::kFp};
+constexpr ActivationScheme kFp8Static = {
+    .bits = 8, .group_size = 0, .data_type = DataType::kFp, .dynamic = false};
+constexpr ActivationScheme kMxFp4 = {.bits = 4, .group_size = 32, .data_type = DataType::kMxFp};
+constexpr ActivationScheme kMxFp8 = {.bits = 8, .group_size = 32, .data_type = DataType::kMxFp};
+constexpr ActivationScheme kNvFp4 = {.bits = 4, .group_size = 16, .data_type = DataType::kNvFp};
+
 constexpr std::array kPresets = {
-    Preset{"W2A16", {2, 128, true}}, Preset{"W2A16G64", {2, 64, true}}, Preset{"W2A16G32", {2, 32, true}},
-    Preset{"W3A16", {3, 128, true}}, Preset{"W4A16", {4, 128, true}},   Preset{"W8A16", {8, 128, true}},
+    Preset{"W2A16", {2, 128, true}},
+    Preset{"W2A16G64", {2, 64, true}},
+    Preset{"W2A16G32", {2, 32, true}},
+    Preset{"W3A16", {3, 128, true}},
+    Preset{"W4A16", {4, 128, true}},
+    Preset{"W8A16", {8, 128, true}},
+    Preset{"W4A8", {.bits = 4, .activation = kInt8PerToken}},
+    Preset{"INT8", {.bits = 8, .group_size = -1, .activation = kInt8PerToken}},
+    Preset{"INT8_W8A8", {.bits = 8, .group_size = -1, .activation = kInt8PerToken}},
+    Preset{"MXFP4", floats(DataType::kMxFp, 4, 32, 1, kMxFp4)},
+    Preset{"MXFP8", floats(DataType::kMxFp, 8, 32, 1, kMxFp8)},
+    Preset{"NVFP4", floats(DataType::kNvFp, 4, 16, 1, kNvFp4)},
+    Preset{"FPW8A16", floats(DataType::kFp, 8, 0)},
+    Preset{"FP8_STATIC", floats(DataType::kFp, 8, -1, 1, kFp8Static)},
+    Preset{"FP8_TENSOR", floats(DataType::kFp, 8, 0, 1, kFp8Static)},
+    Preset{"FP8_DYNAMIC", floats(DataType::kFp, 8, -1, 1, kFp8PerToken)},
+    Preset{"FP8_BLOCK", floats(DataType::kFp, 8, 128, 128, kFp8PerBlock)},
     Preset{"BF16", {16, 128, true}},
 };
+
+// What can be stored and multiplied, apart from plain integers.
+bool is_known_kind(const Scheme& scheme) {
+  return std::ranges::any_of(kPresets, [&](const Preset& preset) {
+    Scheme known = preset.scheme;
+    if (known.data_type == DataType::kInt) known.group_size = scheme.group_size, known.sym = scheme.sym;
+    known.zero_from_one = scheme.zero_from_one;
+    return !is_plain_integer(known) && known == scheme;
+  });
+}
+
+ActivationQuant stored_activation(const ActivationScheme& activation) {
+  using Mode = ActivationQuant::Mode;
+  if (activation.bits == 16) return {};
+  ActivationQuant quant{.mode = activation.dynamic ? Mode::kDynamic : Mode::kStatic,
+                        .element = activation.bits == 4                     ? Element::kE2M1
+                                   : activation.data_type == DataType::kInt ? Element::kInt8
+                                                                            : Element::kE4M3FN,
+                        .group = activation.group_size};
+  if (activation.data_type == DataType::kMxFp) quant.scale = ScaleCodec::kE8M0;
+  if (activation.data_type == DataType::kNvFp) quant.scale = ScaleCodec::kE4M3FN;
+  return quant;
+}
 
 std::string upper(std::string_view text) {
   std::string out(text);
   std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::toupper(c); });
   return out;
-}
-
-std::string preset_names() {
-  std::string names;
-  for (const Preset& preset : kPresets) names += cat(names.empty() ? "" : ", ", preset.name);
-  return names;
 }
 
 int whole_number(const json& value, const char* key, std::string_view where) {
@@ -54,7 +104,8 @@ void apply_field(Scheme& scheme, const std::string& key, const json& value, std:
     scheme.sym = value.get<bool>();
   } else if (key == "data_type") {
     require(value == "int" || value == "float", ErrorKind::kUnsupported, where,
-            ": data_type must be \"int\" or \"float\", got ", value.dump());
+            ": data_type must be \"int\" or, for 16 bits, \"float\", got ", value.dump(),
+            "; other types by a scheme's name");
     if (value == "float") scheme.bits = 16;
   } else {
     fail(ErrorKind::kInvalidInput, where, ": unknown key '", key,
@@ -142,10 +193,54 @@ void settle_fused(std::vector<LayerDecision*>& group, bool align) {
 
 }  // namespace
 
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : kPresets) names += cat(names.empty() ? "" : ", ", preset.name);
+  return names;
+}
+
 std::string to_string(const Scheme& scheme) {
+  constexpr std::array kTypes = {"", " fp", " mx_fp", " nv_fp"};  // in the order of DataType
   if (scheme.bits == 16) return "16 bits";
-  return cat("W", scheme.bits, "A16 ", scheme.group_size < 0 ? "per row" : cat("g", scheme.group_size),
-             scheme.sym ? " sym" : " asym");
+  std::string group = scheme.group_size < 0    ? "per row"
+                      : scheme.group_size == 0 ? "per tensor"
+                      : scheme.group_rows > 1  ? cat("blocks of ", scheme.group_rows, "x", scheme.group_size)
+                                               : cat("g", scheme.group_size);
+  const char* symmetry = scheme.data_type != DataType::kInt ? "" : scheme.sym ? " sym" : " asym";
+  return cat("W", scheme.bits, "A", scheme.activation.bits, kTypes[static_cast<size_t>(scheme.data_type)],
+             " ", group, symmetry);
+}
+
+bool is_plain_integer(const Scheme& scheme) {
+  return scheme.data_type == DataType::kInt && scheme.activation == ActivationScheme{};
+}
+
+WeightScheme stored_scheme(const Scheme& scheme) {
+  WeightScheme stored{.element = scheme.data_type == DataType::kInt ? integer_element(scheme.bits)
+                                 : scheme.bits == 4                 ? Element::kE2M1
+                                                                    : Element::kE4M3FN,
+                      .storage = scheme.bits == 4 ? CodeStorage::kNibbles : CodeStorage::kBytes,
+                      .group = {scheme.group_size == 0 ? 0 : scheme.group_rows,
+                                scheme.group_size < 0 ? 0 : scheme.group_size},
+                      .sym = scheme.sym,
+                      .activation = stored_activation(scheme.activation)};
+  switch (scheme.data_type) {
+    case DataType::kInt:
+      stored.scale = ScaleCodec::kF16;
+      if (scheme.bits < 8 || scheme.activation.bits == 16) stored.storage = CodeStorage::kWords;
+      break;
+    case DataType::kFp:
+      if (scheme.group_rows == 1) stored.scale = ScaleCodec::kBF16;
+      break;
+    case DataType::kMxFp:
+      stored.scale = ScaleCodec::kE8M0;
+      break;
+    case DataType::kNvFp:
+      stored.scale = ScaleCodec::kE4M3FN;
+      stored.has_divisor = true;
+      break;
+  }
+  return stored;
 }
 
 Scheme scheme_from_name(std::string_view name) {
@@ -157,6 +252,11 @@ Scheme scheme_from_name(std::string_view name) {
 }
 
 void validate_scheme(const Scheme& scheme, std::string_view where) {
+  if (!is_plain_integer(scheme) && scheme.bits != 16) {
+    require(is_known_kind(scheme), ErrorKind::kInvalidInput, where, ": ", to_string(scheme),
+            " can't be had; floats and quantized activations come in the presets' sizes: ", preset_names());
+    if (scheme.data_type != DataType::kInt) return;
+  }
   constexpr std::array kBits = {2, 3, 4, 8, 16};
   require(std::find(kBits.begin(), kBits.end(), scheme.bits) != kBits.end(), ErrorKind::kInvalidInput, where,
           ": bits must be 2, 3, 4, 8 or 16, got ", scheme.bits);

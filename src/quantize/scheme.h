@@ -11,19 +11,44 @@
 #include <vector>
 
 #include "base/json.h"
+#include "formats/weight_scheme.h"
 
 namespace quaver::quantize {
 
-// Integer weight-only scheme of one layer.
+// What codes are, in AutoRound's words: "int", "fp" (e4m3fn), "mx_fp" (e2m1 or e4m3fn under power-of-two
+// scales of 32), "nv_fp" (e2m1 under e4m3fn scales of 16 under one scale for the weight).
+enum class DataType : uint8_t { kInt, kFp, kMxFp, kNvFp };
+
+// What is asked of a layer's input.
+struct ActivationScheme {
+  int bits = 16;            // 16: nothing
+  int64_t group_size = -1;  // input channels that share a scale; -1 = a token, 0 = all tokens
+  DataType data_type = DataType::kInt;
+  bool dynamic = true;  // false: one scale, found by calibration
+  bool operator==(const ActivationScheme&) const = default;
+};
+
+// How one layer is quantized.
 struct Scheme {
-  int bits = 4;              // 2, 3, 4 or 8; 16 leaves the layer as it is
-  int64_t group_size = 128;  // input channels that share a scale; -1 = the whole row
+  int bits = 4;              // 16 leaves the layer as it is
+  int64_t group_size = 128;  // input channels that share a scale; -1 = the whole row, 0 = the whole weight
   bool sym = true;
   bool zero_from_one = false;  // asymmetric zero points in [1, 2^bits - 1], where the file can't hold a 0
+  DataType data_type = DataType::kInt;
+  int64_t group_rows = 1;  // output channels that share a scale
+  ActivationScheme activation = {};
   bool operator==(const Scheme&) const = default;
 };
 
 std::string to_string(const Scheme& scheme);  // "W4A16 g128 sym"
+
+// In the words of formats. Precondition: bits below 16.
+WeightScheme stored_scheme(const Scheme& scheme);
+// True when bits, group size and symmetry say all there is.
+bool is_plain_integer(const Scheme& scheme);
+
+// "W2A16, W2A16G64, ..."
+std::string preset_names();
 
 // "W4A16", "w2a16g64", ... ; Error(kInvalidInput) lists the known names.
 Scheme scheme_from_name(std::string_view name);

@@ -10,6 +10,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "quantize/qdq_aten.h"
+
 namespace quaver::quantize {
 namespace {
 
@@ -20,6 +22,16 @@ QdqTensors problem(int64_t group) {
   int64_t groups = (kIn + group - 1) / group;
   return {at::randn({kOut, kIn}) * 0.05, at::zeros({kOut, kIn}), at::ones({kOut, groups}),
           at::ones({kOut, groups}), group};
+}
+
+at::Tensor searched(const QdqTensors& tensors, const Scheme& scheme, const at::Tensor& importance) {
+  return search_ranges(
+      tensors.weight, {1, tensors.group}, importance, [&](int64_t first, int64_t count, float r) {
+        QdqTensors rows{tensors.weight.narrow(0, first, count), tensors.value.narrow(0, first, count),
+                        at::full_like(tensors.alpha.narrow(0, first, count), r),
+                        at::full_like(tensors.alpha.narrow(0, first, count), r), tensors.group};
+        return qdq_forward_aten(rows, scheme).fake;
+      });
 }
 
 double group_error(const QdqTensors& tensors, const at::Tensor& fake, const at::Tensor& importance,
@@ -37,7 +49,7 @@ TEST(RangeSearch, NoRatioOfTheGridIsBetter) {
       tensors.alpha = tensors.beta = ranges;
       return qdq_forward_aten(tensors, scheme).fake;
     };
-    at::Tensor ratio = search_ranges(tensors, scheme, importance), found = fake_at(ratio);
+    at::Tensor ratio = searched(tensors, scheme, importance), found = fake_at(ratio);
     for (int step = 15; step <= 75; ++step) {
       at::Tensor other = fake_at(at::full_like(ratio, static_cast<float>(step) / 50.0f));
       for (int64_t row : {0, 150, 299})
@@ -59,8 +71,7 @@ TEST(RangeSearch, TwoBitsGainMuchAndChannelsThatMatterDecide) {
   };
   at::Tensor alike = at::ones({kIn}), importance = at::rand({kIn}).pow(4);
   at::Tensor whole = at::ones({kOut, tensors.alpha.size(1)});
-  at::Tensor unweighted = search_ranges(tensors, scheme, {}),
-             weighted = search_ranges(tensors, scheme, importance);
+  at::Tensor unweighted = searched(tensors, scheme, {}), weighted = searched(tensors, scheme, importance);
   EXPECT_LT(error(unweighted, alike), 0.9 * error(whole, alike));
   EXPECT_LT(error(weighted, importance), error(unweighted, importance));
 }
@@ -68,7 +79,7 @@ TEST(RangeSearch, TwoBitsGainMuchAndChannelsThatMatterDecide) {
 TEST(RangeSearch, GroupsThatNothingImprovesKeepTheWholeRange) {
   QdqTensors tensors = problem(64);
   tensors.weight.zero_();
-  EXPECT_TRUE(at::equal(search_ranges(tensors, {2, 64, true}, {}), at::ones({kOut, tensors.alpha.size(1)})));
+  EXPECT_TRUE(at::equal(searched(tensors, {2, 64, true}, {}), at::ones({kOut, tensors.alpha.size(1)})));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Fake quantization under tuning: the fused kernel against the ATen expressions, and both against plain
 // facts.
-#include "quantize/tunable_weight.h"
+#include "quantize/integer_tunable.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/equal.h>
@@ -24,7 +24,7 @@ struct Case {
   at::ScalarType dtype;
 };
 
-class TunableWeightTest : public ::testing::TestWithParam<Case> {
+class IntegerTunableTest : public ::testing::TestWithParam<Case> {
  protected:
   at::Tensor weight() const {
     at::manual_seed(7);
@@ -49,13 +49,13 @@ at::Tensor restored(const QuantWeight& quant) {
   return at::from_blob(values.data(), {quant.shape.rows, quant.shape.cols}).clone();
 }
 
-TEST_P(TunableWeightTest, KernelAndExpressionsAgreeOnTheForwardPass) {
-  TunableWeight tunable(weight(), GetParam().scheme);
+TEST_P(IntegerTunableTest, KernelAndExpressionsAgreeOnTheForwardPass) {
+  IntegerTunable tunable(weight(), GetParam().scheme);
   EXPECT_TRUE(at::equal(tunable.fake_quantize().detach(), qdq_forward_aten(start(), GetParam().scheme).fake));
 }
 
-TEST_P(TunableWeightTest, WhatIsStoredIsWhatWasTuned) {
-  TunableWeight tunable(weight(), GetParam().scheme);
+TEST_P(IntegerTunableTest, WhatIsStoredIsWhatWasTuned) {
+  IntegerTunable tunable(weight(), GetParam().scheme);
   at::Tensor gradient = at::randn({6, GetParam().in}).to(GetParam().dtype);
   for (int i = 0; i < 5; ++i) tunable.step(gradient, 0.05f, 0.05f);
   QuantWeight quant = tunable.quantized();
@@ -63,12 +63,12 @@ TEST_P(TunableWeightTest, WhatIsStoredIsWhatWasTuned) {
   EXPECT_TRUE(at::equal(restored(quant).to(GetParam().dtype), tunable.fake_quantize().detach()));
 }
 
-TEST_P(TunableWeightTest, OneStepFollowsTheSignsOfTheExpressionsGradients) {
+TEST_P(IntegerTunableTest, OneStepFollowsTheSignsOfTheExpressionsGradients) {
   Scheme scheme = GetParam().scheme;
   QdqTensors tensors = start();
   at::Tensor gradient = at::randn({6, GetParam().in}).to(GetParam().dtype);
   QdqGradients gradients = qdq_backward_aten(tensors, scheme, gradient);
-  TunableWeight tunable(weight(), scheme);
+  IntegerTunable tunable(weight(), scheme);
   tunable.step(gradient, 0.3f, 0.25f);
   tensors.value = tensors.value - 0.3f * gradients.value.sign();
   tensors.alpha = tensors.alpha - 0.25f * gradients.alpha.sign();
@@ -77,7 +77,7 @@ TEST_P(TunableWeightTest, OneStepFollowsTheSignsOfTheExpressionsGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Schemes, TunableWeightTest,
+    Schemes, IntegerTunableTest,
     ::testing::Values(Case{{4, 128, true}, 576, at::kBFloat16}, Case{{4, 128, true}, 576, at::kFloat},
                       Case{{4, 32, false}, 64, at::kFloat}, Case{{2, 64, true}, 160, at::kBFloat16},
                       Case{{2, 64, false}, 160, at::kBFloat16}, Case{{3, 128, true}, 256, at::kFloat},
@@ -86,9 +86,9 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{{2, 64, false, true}, 160, at::kBFloat16}));
 
 // Files that store z - 1 have no room for 0, which a group of one sign would take.
-TEST(TunableWeight, ZeroPointsFromOne) {
+TEST(IntegerTunable, ZeroPointsFromOne) {
   for (at::Tensor weight : {at::randn({4, 64}).abs(), at::zeros({4, 64}), at::randn({4, 64})}) {
-    TunableWeight tunable(weight, {2, 32, false, /*zero_from_one=*/true});
+    IntegerTunable tunable(weight, {2, 32, false, /*zero_from_one=*/true});
     for (int i = 0; i < 20; ++i) {
       QuantWeight quant = tunable.quantized();
       validate(quant, "weight");
@@ -102,15 +102,15 @@ TEST(TunableWeight, ZeroPointsFromOne) {
 }
 
 // 2 bits and zero point 1: codes 1 to 3 stand for 0, s and 2s, so the largest value is kept exactly.
-TEST(TunableWeight, ZeroPointsFromOneKeepTheLargestValue) {
+TEST(IntegerTunable, ZeroPointsFromOneKeepTheLargestValue) {
   at::Tensor weight = at::tensor({0.0, 0.5, 1.0, 0.25}, at::kFloat).view({1, 4});
-  TunableWeight tunable(weight, {2, 4, false, /*zero_from_one=*/true});
+  IntegerTunable tunable(weight, {2, 4, false, /*zero_from_one=*/true});
   at::Tensor expected = at::tensor({0.0, 0.5, 1.0, 0.0}, at::kFloat).view({1, 4});
   EXPECT_TRUE(at::equal(tunable.fake_quantize().detach(), expected));
 }
 
 // A wrong scale gradient would hide behind signs in one group; here the loss is a parabola in one number.
-TEST(TunableWeight, GradientsMatchFiniteDifferencesWhereTheyExist) {
+TEST(IntegerTunable, GradientsMatchFiniteDifferencesWhereTheyExist) {
   at::Tensor weight = at::tensor({-1.0, 0.31, 0.52, 0.9}, at::kFloat).view({1, 4});
   QdqTensors tensors{weight, at::zeros({1, 4}), at::tensor({0.83}, at::kFloat).view({1, 1}),
                      at::tensor({0.7}, at::kFloat).view({1, 1}), 4};
