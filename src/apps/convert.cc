@@ -1,27 +1,124 @@
-// quaver convert: a plain bf16 or fp32 folder from any model that loads.
+// quaver convert: from any model that loads to a plain folder or to any format that is written.
 #include "quantize/convert.h"
 
 #include <cstdio>
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
+#include "base/error.h"
+#include "base/remove_tree.h"
+#include "quantize/export.h"
+#include "quantize/job.h"
+#include "quantize/repack.h"
 
 namespace quaver::apps {
+namespace {
+
+using namespace quantize;
+
+struct Flags {
+  std::string model, to = "bf16", scheme, method = "rtn";
+  std::filesystem::path output_dir;
+  bool overwrite = false;
+};
+
+std::string megabytes(int64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  return text;
+}
+
+void print_result(const Flags& flags, const std::string& what, int64_t bytes) {
+  std::printf("%s: %s, %s\n", flags.output_dir.c_str(), what.c_str(), megabytes(bytes).c_str());
+}
+
+int64_t to_plain(const Flags& flags, const std::filesystem::path& target, const std::string& type) {
+  std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
+  ConvertOptions options{
+      .model = flags.model, .output_dir = target, .to = type, .overwrite = flags.overwrite};
+  int64_t bytes = convert_to_plain(options, *progress);
+  progress->finish(cat("wrote ", target.string()));
+  return bytes;
+}
+
+int64_t to_same_values(const Flags& flags, const Format& format) {
+  std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
+  RepackOptions options{.model = flags.model, .output_dir = flags.output_dir, .overwrite = flags.overwrite};
+  int64_t bytes = repack(options, format, *progress);
+  progress->finish(cat("wrote ", flags.output_dir.string()));
+  return bytes;
+}
+
+// The plain weights of a quantized model, in a folder beside the result that goes away again.
+class PlainModel {
+ public:
+  PlainModel(const Flags& flags, bool is_quantized) : path_(flags.model) {
+    if (!is_quantized) return;
+    made_ = flags.output_dir.string() + ".plain";
+    path_ = made_.string();
+    to_plain({.model = flags.model, .overwrite = true}, made_, "bf16");
+  }
+  ~PlainModel() {
+    if (!made_.empty()) remove_tree(made_);
+  }
+  PlainModel(const PlainModel&) = delete;
+  PlainModel& operator=(const PlainModel&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::filesystem::path made_;
+};
+
+int64_t to_new_values(const Flags& flags, bool is_quantized) {
+  PlainModel plain(flags, is_quantized);
+  std::unique_ptr<ProgressSink> progress = make_terminal_progress("rounding");
+  JobOptions job{.model = plain.path(),
+                 .output_dir = flags.output_dir,
+                 .format = flags.to,
+                 .method = flags.method == "rtn" ? Method::kRtn : Method::kAutoRound,
+                 .overwrite = flags.overwrite};
+  job.rules.base = scheme_from_name(flags.scheme);
+  return run_job(job, {.progress = progress.get()}).bytes;
+}
+
+int run(Flags flags) {
+  flags.model = resolve_model(flags.model);
+  require(flags.method == "rtn" || flags.method == "autoround", ErrorKind::kInvalidInput,
+          "--method must be rtn or autoround, got '", flags.method, "'");
+  if (flags.to == "bf16" || flags.to == "fp32") {
+    require(flags.scheme.empty(), ErrorKind::kInvalidInput,
+            "--scheme goes with a format that is quantized, not with ", flags.to);
+    print_result(flags, flags.to, to_plain(flags, flags.output_dir, flags.to));
+    return 0;
+  }
+  const Format* format = find_format(flags.to);
+  require(format && format->pack, ErrorKind::kInvalidInput, "--to must be bf16, fp32, ",
+          writable_format_names(), "; got '", flags.to, "'");
+  if (flags.scheme.empty()) {
+    print_result(flags, cat(flags.to, ", the same values"), to_same_values(flags, *format));
+    return 0;
+  }
+  bool is_quantized = detect_format(*models::open_model(flags.model)) != nullptr;
+  int64_t bytes = to_new_values(flags, is_quantized);
+  print_result(flags, cat(flags.to, ", rounded anew to ", flags.scheme, " by ", flags.method), bytes);
+  return 0;
+}
+
+}  // namespace
 
 std::function<int()> add_convert(CLI::App& app) {
-  auto options = std::make_shared<quantize::ConvertOptions>();
-  add_model(app, options->model);
-  app.add_option("--to", options->to, "bf16 or fp32")->capture_default_str();
-  app.add_option("--output,--output_dir,--output-dir,-o", options->output_dir, "folder to write")->required();
-  add_switch(app, "overwrite", options->overwrite, "replace an existing output folder");
-  return [options] {
-    options->model = resolve_model(options->model);
-    std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
-    int64_t bytes = quantize::convert_to_plain(*options, *progress);
-    progress->finish(cat("wrote ", options->output_dir.string()));
-    std::printf("%s: %.1f MB\n", options->output_dir.c_str(), static_cast<double>(bytes) / 1e6);
-    return 0;
-  };
+  auto flags = std::make_shared<Flags>();
+  add_model(app, flags->model);
+  app.add_option("--to", flags->to,
+                 cat("bf16, fp32, ", writable_format_names(),
+                     "; a quantized model keeps its values, unless --scheme asks for others"))
+      ->capture_default_str();
+  app.add_option("--output,--output_dir,--output-dir,-o", flags->output_dir, "folder to write")->required();
+  app.add_option("--scheme", flags->scheme, cat("round the weights anew: ", preset_names()));
+  add_flag(app, "method", flags->method, "how --scheme rounds: rtn or autoround");
+  add_switch(app, "overwrite", flags->overwrite, "replace an existing output folder");
+  return [flags] { return run(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -177,7 +177,7 @@ const std::vector<Packing>& packings() {
 json scaled_settings(const WeightScheme& scheme) {
   const std::vector<Packing>& rows = packings();
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const Packing& p) {
-    return p.element == scheme.element && p.group == scheme.group && p.scale == scheme.scale &&
+    return p.element == scheme.element && p.group == scheme.group && (!p.scale || p.scale == scheme.scale) &&
            p.mode == scheme.activation.mode;
   });
   require(row != rows.end(), ErrorKind::kInvalidInput, "this format does not write ", describe(scheme),

@@ -47,6 +47,8 @@ std::unordered_set<std::string> module_names(const Checkpoint& checkpoint) {
   for (const TensorInfo& tensor : checkpoint.tensors())
     if (const size_t dot = tensor.name.rfind('.'); dot != std::string::npos)
       names.insert(tensor.name.substr(0, dot));
+  const json& tied = checkpoint.config().value("tie_word_embeddings", json());
+  if (tied == true) names.insert("lm_head");  // a module without a tensor, which tools name all the same
   return names;
 }
 

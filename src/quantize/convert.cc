@@ -13,6 +13,7 @@
 #include "nn/weight_source.h"
 #include "quantize/export.h"
 #include "quantize/output_folder.h"
+#include "quantize/recipe.h"
 
 namespace quaver::quantize {
 namespace {
@@ -44,7 +45,7 @@ class Converter {
         load_{.compute_dtype = at::kFloat, .device = at::kCPU, .keep_quantized = true},
         shell_source_(*source_, load_),
         shell_(models::make_causal_lm_shell(shell_source_)),
-        folder_(options.output_dir, {{"model", options.model}, {"to", options.to}}, false, options.overwrite),
+        folder_(options.output_dir, options.overwrite),
         staged_(folder_.staging()) {}
 
   int64_t run() {
@@ -77,18 +78,16 @@ class Converter {
     nn::WeightSource source(*source_, load_);
     std::unique_ptr<models::DecoderBlock> block = shell_->make_block(index, source);
     std::vector<NamedTensor> tensors;
-    std::set<std::string> packed;  // prefixes of quantized layers: their tensors are replaced by one weight
+    std::set<std::string> packed;  // what one plain weight stands for
     for (auto& linear : block->linears()) {
       if (linear.linear->quant_weight() == nullptr) continue;
       at::Tensor dense = linear.linear->dense_weight().to(target_.type).contiguous();
       tensors.push_back({prefix + linear.name + ".weight", nn::view_of(dense)});
-      packed.insert(prefix + linear.name);
+      packed.merge(tensors_of_layer(*source_, *source.format(), prefix + linear.name));
     }
     for (const TensorInfo& info : source_->tensors()) {
       if (!info.name.starts_with(prefix)) continue;
-      std::string layer = info.name.substr(0, info.name.rfind('.'));
-      if (!packed.contains(layer) || info.name.ends_with(".bias"))
-        tensors.push_back({info.name, cast(source_->read(info.name))});
+      if (!packed.contains(info.name)) tensors.push_back({info.name, cast(source_->read(info.name))});
       source_->release(info.name);
     }
     staged_.write(cat("block-", index), tensors);

@@ -23,6 +23,7 @@
 #include "quantize/export.h"
 #include "quantize/opt_rtn.h"
 #include "quantize/output_folder.h"
+#include "quantize/recipe.h"
 #include "quantize/rtn.h"
 #include "quantize/staged_checkpoint.h"
 
@@ -151,6 +152,9 @@ class Job {
     for (const auto& [name, decision] : decisions_)
       if (!(decision.scheme == options_.rules.base))
         recipe.layer_overrides.emplace_back(name, override_of(decision));
+    std::vector<std::string> layers;
+    for (const auto& [name, decision] : decisions_) layers.push_back(name);
+    recipe.plain_modules = plain_modules(*source_, layers, shell_->info().head);
     bool tuned = options_.method == Method::kAutoRound;
     recipe.tuning = {{"iters", tuned ? options_.tune.iters : 0}};
     if (is_calibrated())

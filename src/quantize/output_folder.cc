@@ -42,8 +42,9 @@ bool is_weight_file(const fs::path& path) {
 }
 
 bool is_replaced(const fs::path& relative) {
-  constexpr std::array kNames = {"config.json", "quantization_config.json", "quantize_config.json",
-                                 "report.json", "report.html"};
+  constexpr std::array kNames = {"config.json",          "quantization_config.json",
+                                 "hf_quant_config.json", "quantize_config.json",
+                                 "report.json",          "report.html"};
   return std::find(kNames.begin(), kNames.end(), relative.string()) != kNames.end();
 }
 
@@ -70,6 +71,11 @@ OutputFolder::OutputFolder(const fs::path& target, const json& fingerprint, bool
   remove_tree(partial_);
   fs::create_directories(partial_);
   write_file_atomically(record, fingerprint.dump(1) + "\n");
+}
+
+OutputFolder::~OutputFolder() {
+  std::error_code ignored;
+  if (!resumable_ && fs::exists(partial_, ignored)) remove_tree(partial_);
 }
 
 void OutputFolder::publish() {

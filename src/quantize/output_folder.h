@@ -18,6 +18,14 @@ class OutputFolder {
   // (which deletes them when the job is done, respectively now) or `resume` with an equal `fingerprint`.
   // `resume` without an interrupted run starts afresh.
   OutputFolder(const std::filesystem::path& target, const json& fingerprint, bool resume, bool overwrite);
+  // A short job's folder: nothing is left of it unless it is published.
+  OutputFolder(const std::filesystem::path& target, bool overwrite)
+      : OutputFolder(target, json::object(), false, overwrite) {
+    resumable_ = false;
+  }
+  ~OutputFolder();
+  OutputFolder(const OutputFolder&) = delete;
+  OutputFolder& operator=(const OutputFolder&) = delete;
 
   // For finished parts; deleted by publish.
   std::filesystem::path staging() const { return partial_ / "staged"; }
@@ -29,6 +37,7 @@ class OutputFolder {
 
  private:
   std::filesystem::path target_, partial_;
+  bool resumable_ = true;
 };
 
 // Copies every file of the source folder but weights, code, quantization settings and config.json, byte for

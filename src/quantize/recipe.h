@@ -1,0 +1,46 @@
+// What a format must be told of layers that are quantized already.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "formats/format.h"
+
+namespace quaver::quantize {
+
+// Modules with a matrix of their own that stays plain, and the head even where it has none: what formats list
+// as not converted. `quantized` are layers by name.
+std::vector<std::string> plain_modules(const Checkpoint& checkpoint,
+                                       const std::vector<std::string>& quantized, const std::string& head);
+
+// Names of the tensors that go away with a quantized layer: its own, and the scales of the key and value
+// cache of the attention that it belongs to.
+std::set<std::string> tensors_of_layer(const Checkpoint& checkpoint, const Format& format,
+                                       const std::string& layer);
+
+// The form of one layer without its values: element, storage, group, scales, activation.
+WeightScheme form_of(const QuantWeight& weight);
+
+// Collects the forms of all layers and says them in one recipe.
+class RecipeOfLayers {
+ public:
+  void add(const std::string& layer, const QuantWeight& weight);
+  // The most frequent form is the base; other weight-only integers become overrides. Error(kInvalidInput)
+  // naming a layer where forms differ in any other way. Precondition: a layer was added.
+  Recipe recipe() const;
+
+ private:
+  struct Layer {
+    std::string name;
+    WeightScheme form;
+    Extent2d shape;
+  };
+  const Layer& most_frequent() const;
+  Extent2d whole_tile(Extent2d tile) const;
+
+  std::vector<Layer> layers_;
+};
+
+}  // namespace quaver::quantize

@@ -1,0 +1,135 @@
+#include "quantize/repack.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/staged_tensors.h"
+#include "models/llm/causal_lm.h"
+#include "models/tokenizer_files.h"
+#include "quantize/export.h"
+#include "quantize/output_folder.h"
+#include "quantize/recipe.h"
+
+namespace quaver::quantize {
+namespace {
+
+constexpr const char* kAdvice = "; --scheme NAME rounds the weights anew";
+
+// What the target can't hold, with what to do about it.
+template <class Work>
+auto advised(const Work& work) {
+  try {
+    return work();
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::kInvalidInput) throw;
+    throw Error(e.kind(), cat(e.what(), kAdvice), e.field());
+  }
+}
+
+// Equal, or apart by the order in which two levels of scales are multiplied: a unit of float32.
+bool same_values(const QuantWeight& a, const QuantWeight& b) {
+  const std::vector<float> left = dequantize(a), right = dequantize(b);
+  const float tolerance = a.scale.super || b.scale.super ? 0x1p-22f : 0.0f;
+  return std::ranges::equal(
+      left, right, [&](float x, float y) { return x == y || std::abs(x - y) <= tolerance * std::abs(x); });
+}
+
+class Repacker {
+ public:
+  Repacker(const RepackOptions& options, const Format& target, ProgressSink& progress)
+      : options_(options),
+        target_(target),
+        progress_(progress),
+        source_(models::open_model(options.model)),
+        format_(detect_format(*source_)) {
+    require(format_ != nullptr, ErrorKind::kInvalidInput, options.model,
+            " holds no quantized layers that could move as they are", kAdvice);
+    layers_ = quantized_layers(*source_, *format_);
+    if (format_->kv_cache && format_->kv_cache(*source_))
+      log_warning(options.model, ": the scales of the key and value cache are left out");
+  }
+
+  int64_t run() {
+    json settings = advised([&] {
+      make_recipe();
+      return target_.config_json(recipe_);
+    });
+    OutputFolder folder(options_.output_dir, options_.overwrite);
+    StagedTensors staged(folder.staging());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      staged.write(cat("layer-", i),
+                   advised([&] { return target_.pack(unpack(layers_[i]), layers_[i], recipe_); }));
+      progress_.update(static_cast<int64_t>(i) + 1, static_cast<int64_t>(layers_.size()), layers_[i]);
+    }
+    ExportedModel result{.source = *source_,
+                         .source_path = options_.model,
+                         .staged = staged,
+                         .is_replaced = [this](const std::string& name) { return replaced_.contains(name); },
+                         .config = source_->config(),
+                         .max_shard_bytes = options_.max_shard_bytes};
+    result.config.erase("compression_config");
+    result.config["quantization_config"] = std::move(settings);
+    std::filesystem::create_directories(folder.result());
+    int64_t bytes = export_model(result, folder.result());
+    compare(folder.result());
+    folder.publish();
+    return bytes;
+  }
+
+ private:
+  QuantWeight unpack(const std::string& layer) const {
+    LayerPlan plan = format_->plan(*source_, layer);
+    return format_->unpack(plan, *source_);
+  }
+
+  void release(const std::string& layer) const {
+    for (const std::string& tensor : format_->plan(*source_, layer).tensors) source_->release(tensor);
+  }
+
+  void make_recipe() {
+    RecipeOfLayers forms;
+    for (const std::string& layer : layers_) {
+      forms.add(layer, unpack(layer));
+      replaced_.merge(tensors_of_layer(*source_, *format_, layer));
+      release(layer);
+    }
+    recipe_ = forms.recipe();
+    nn::WeightSource shell_source(*source_, {.keep_quantized = true});
+    const models::CausalLmInfo info = models::make_causal_lm_shell(shell_source)->info();
+    recipe_.block_names = {info.blocks_prefix};
+    recipe_.plain_modules = plain_modules(*source_, layers_, info.head);
+  }
+
+  void compare(const std::filesystem::path& folder) const {
+    std::unique_ptr<Checkpoint> written = open_hugging_face_folder(folder);
+    for (const std::string& layer : layers_) {
+      LayerPlan plan = target_.plan(*written, layer);
+      require(!plan.tensors.empty(), ErrorKind::kInternal, "layer '", layer, "' was not written");
+      require(same_values(unpack(layer), target_.unpack(plan, *written)), ErrorKind::kInvalidInput, "layer '",
+              layer, "': ", target_.name, " can't hold its values as they are", kAdvice);
+      for (const std::string& tensor : plan.tensors) written->release(tensor);
+      release(layer);
+    }
+  }
+
+  const RepackOptions& options_;
+  const Format& target_;
+  ProgressSink& progress_;
+  std::unique_ptr<Checkpoint> source_;
+  const Format* format_;
+  std::vector<std::string> layers_;
+  std::set<std::string> replaced_;  // tensors of quantized layers
+  Recipe recipe_;
+};
+
+}  // namespace
+
+int64_t repack(const RepackOptions& options, const Format& target, ProgressSink& progress) {
+  return Repacker(options, target, progress).run();
+}
+
+}  // namespace quaver::quantize

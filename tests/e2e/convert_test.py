@@ -1,0 +1,81 @@
+"""quaver convert between formats: the same values where the target can hold them, a clear word where it can't."""
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+SHORT = ["--iters", 2, "--nsamples", 8, "--seqlen", 64, "--batch_size", 4, "--quiet"]
+
+
+def quantize(run, model, out, form, *flags):
+    run("quantize", "--model", model, "--output_dir", out, "--format", form, *SHORT, *flags)
+    return out
+
+
+def plain(run, folder, out):
+    run("convert", folder, "--to", "fp32", "--output", out)
+    return load_file(out / "model.safetensors")
+
+
+def assert_same_values(run, a, b, tmp_path, relative=0.0):
+    left, right = plain(run, a, tmp_path / "left"), plain(run, b, tmp_path / "right")
+    assert left.keys() == right.keys()
+    for name in left:
+        assert torch.allclose(left[name], right[name], rtol=relative, atol=0), name
+
+
+@pytest.mark.parametrize("source,target,flags,relative", [
+    ("auto_round", "llm_compressor", ["--scheme", "W4A16", "--group_size", 32], 0),
+    ("auto_round", "auto_gptq", ["--scheme", "W2A16", "--group_size", 32], 0),
+    ("auto_round", "auto_awq", ["--scheme", "W4A16", "--asym"], 0),
+    ("llm_compressor", "auto_round", ["--scheme", "W8A16", "--asym"], 0),
+    ("auto_gptq", "llm_compressor", ["--scheme", "W3A16", "--group_size", 64], 0),
+    ("auto_round", "llm_compressor", ["--scheme", "MXFP4"], 0),
+    ("llm_compressor", "auto_round", ["--scheme", "FP8_STATIC"], 0),
+    ("llm_compressor", "auto_round", ["--scheme", "FP8_BLOCK"], 0),
+    ("llm_compressor", "modelopt", ["--scheme", "FP8_DYNAMIC"], 0),
+    ("llm_compressor", "modelopt", ["--scheme", "NVFP4"], 2.0 ** -22),  # one divides by what the other multiplies with
+    ("modelopt", "llm_compressor", ["--scheme", "NVFP4"], 2.0 ** -22),
+])
+def test_values_move_as_they_are(run, tiny_model, tmp_path, source, target, flags, relative):
+    a = quantize(run, tiny_model, tmp_path / "a", source, *flags)
+    done = run("convert", a, "--to", target, "--output", tmp_path / "b")
+    assert "the same values" in done.stdout
+    assert_same_values(run, a, tmp_path / "b", tmp_path, relative)
+
+
+def test_layers_of_different_bits_and_experts_move(run, tiny_moe, tmp_path):
+    rules = json.dumps({"self_attn": {"bits": 8}, "experts.3": {"bits": 2, "group_size": 32}})
+    a = quantize(run, tiny_moe, tmp_path / "a", "auto_round", "--ignore_layers", "layers.1.self_attn", "--layer_config", rules)
+    run("convert", a, "--to", "llm_compressor", "--output", tmp_path / "b")
+    assert_same_values(run, a, tmp_path / "b", tmp_path)
+    run("convert", tmp_path / "b", "--to", "auto_round", "--output", tmp_path / "c")
+    ours, again = load_file(a / "model.safetensors"), load_file(tmp_path / "c" / "model.safetensors")
+    assert ours.keys() == again.keys() and all(torch.equal(ours[n], again[n]) for n in ours)
+
+
+def test_other_values_need_a_scheme_and_say_so(run, tiny_model, tmp_path):
+    a = quantize(run, tiny_model, tmp_path / "a", "auto_round", "--scheme", "W4A16", "--group_size", 32)
+    for target, words in [("modelopt", "does not write"), ("auto_awq", None)]:
+        done = run("convert", a, "--to", target, "--output", tmp_path / target, status=None)
+        assert (done.returncode == 0) == (words is None), done.stderr
+        if words:
+            assert words in done.stderr and "--scheme NAME" in done.stderr
+            assert not list(tmp_path.glob(target + "*"))
+    done = run("convert", a, "--to", "modelopt", "--scheme", "NVFP4", "--output", tmp_path / "m")
+    assert "rounded anew to NVFP4 by rtn" in done.stdout and not list(tmp_path.glob("m.*"))
+    rows = json.loads(run("inspect", tmp_path / "m", "--json").stdout)["linears"]
+    assert all(row["storage"].startswith("e2m1") for row in rows)
+
+
+@pytest.mark.parametrize("flags,words", [
+    (["--to", "llm_compressor"], "holds no quantized layers"),
+    (["--to", "int5"], "--to must be"),
+    (["--to", "bf16", "--scheme", "W4A16"], "--scheme goes with"),
+    (["--to", "auto_round", "--scheme", "W4A16", "--method", "magic"], "--method must be"),
+])
+def test_wrong_usage(run, tiny_model, tmp_path, flags, words):
+    done = run("convert", tiny_model, "--output", tmp_path / "out", *flags, status=2)
+    assert words in done.stderr
+    assert list(tmp_path.iterdir()) == []
