@@ -52,7 +52,7 @@ class Checkpoint {
   // A further JSON file of the folder ("generation_config.json", "tokenizer_config.json"); null when absent.
   virtual json sidecar(std::string_view file_name) const = 0;
 
-  // The text under this key in the headers of the files that hold the tensors; empty when there is none.
+  // What the files that hold the tensors say under this key, in a header or a pickle; empty: nothing.
   // Error(kBadFile) when two files disagree.
   virtual std::string metadata(std::string_view /*key*/) const { return {}; }
 
@@ -82,7 +82,7 @@ class Checkpoint {
   mutable std::map<std::string, std::shared_ptr<const void>, std::less<>> memos_;
 };
 
-// Opens a Hugging Face folder (config.json and safetensors, sharded or not) by path.
+// Opens a Hugging Face folder (config.json and safetensors or pickles, sharded or not) by path.
 std::unique_ptr<Checkpoint> open_hugging_face_folder(const std::filesystem::path& folder);
 
 }  // namespace quaver

@@ -33,25 +33,26 @@ std::vector<Range> holes_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-std::vector<std::string> tensors_in_holes(const SafetensorsFile& file) {
+std::vector<std::string> tensors_in_holes(const std::filesystem::path& file,
+                                          const std::vector<TensorRange>& tensors) {
   std::vector<std::string> touched;
-  std::vector<Range> holes = holes_of(file.path());
+  std::vector<Range> holes = holes_of(file);
   if (holes.empty()) return touched;
-  for (const auto& entry : file.entries()) {
+  for (const TensorRange& tensor : tensors) {
     for (const Range& hole : holes) {
-      if (entry.offset >= hole.end || entry.offset + entry.info.size_bytes <= hole.begin) continue;
-      touched.push_back(entry.info.name);
+      if (tensor.offset >= hole.end || tensor.offset + tensor.size_bytes <= hole.begin) continue;
+      touched.emplace_back(tensor.name);
       break;
     }
   }
   return touched;
 }
 
-void warn_about_holes(const SafetensorsFile& file) {
-  auto touched = tensors_in_holes(file);
+void warn_about_holes(const std::filesystem::path& file, const std::vector<TensorRange>& tensors) {
+  auto touched = tensors_in_holes(file, tensors);
   if (touched.empty()) return;
   log_warning(
-      file.path().string(), ": ", touched.size(), " tensors, ", printable(touched.front()),
+      file.string(), ": ", touched.size(), " tensors, ", printable(touched.front()),
       " among them, lie in parts of the file that were never written and read as zeros; if the download was "
       "interrupted, fetch the file again");
 }

@@ -1,4 +1,4 @@
-// A tensor as a view of mapped bytes, copied only where the machine could not read its elements in place.
+// Tensors as views of mapped bytes, copied only where the machine could not read their elements in place.
 #pragma once
 
 #include <cstdint>
@@ -19,5 +19,9 @@ inline TensorView mapped_tensor(const TensorInfo& info, std::span<const std::byt
   bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0;
   return {info.dtype, info.shape, aligned ? Buffer(bytes, std::move(owner)) : Buffer::copy_of(bytes)};
 }
+
+// Lets the whole pages of a mapping that hold nothing but these bytes leave the resident set; the bytes stay
+// valid. A failure costs memory only.
+void release_pages(std::span<const std::byte> mapped);
 
 }  // namespace quaver

@@ -1,8 +1,5 @@
 #include "checkpoint/safetensors_file.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "checkpoint/mapped_tensor.h"
@@ -35,12 +32,7 @@ TensorView SafetensorsFile::read(const SafetensorsEntry& entry) const {
 }
 
 void SafetensorsFile::release(const SafetensorsEntry& entry) const {
-  auto page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  uint64_t begin = (entry.offset + page - 1) / page * page;
-  uint64_t end = (entry.offset + entry.info.size_bytes) / page * page;
-  if (begin >= end) return;
-  void* address = const_cast<std::byte*>(file_->bytes().data() + begin);
-  ::madvise(address, end - begin, MADV_DONTNEED);  // a failure costs memory only
+  release_pages(file_->bytes().subspan(entry.offset, entry.info.size_bytes));
 }
 
 }  // namespace quaver

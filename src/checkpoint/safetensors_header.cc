@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "checkpoint/checked.h"
+#include "checkpoint/little_endian.h"
 #include "checkpoint/printable.h"
 
 namespace quaver {
@@ -143,12 +144,6 @@ class HeaderHandler : public nlohmann::json_sax<json> {
   bool has_metadata_ = false;
 };
 
-uint64_t read_u64_le(std::span<const std::byte> bytes) {
-  uint64_t value = 0;
-  for (int i = 7; i >= 0; --i) value = value << 8 | std::to_integer<uint64_t>(bytes[static_cast<size_t>(i)]);
-  return value;
-}
-
 // The header's text, once its length is known to lie inside the file.
 std::string_view header_text(std::span<const std::byte> file, std::string_view what) {
   constexpr std::string_view kPointer = "version https://git-lfs.github.com/spec/";
@@ -158,7 +153,7 @@ std::string_view header_text(std::span<const std::byte> file, std::string_view w
           ": is a Git LFS pointer, not the weights; fetch the real file with 'git lfs pull'");
   require(file.size() >= 8, ErrorKind::kBadFile, what, ": is ", file.size(),
           " bytes long, too short for a safetensors file");
-  uint64_t length = read_u64_le(file);
+  uint64_t length = read_little_endian(file, 0, 8);
   require(length <= kMaxSafetensorsHeaderBytes, ErrorKind::kBadFile, what, ": header length ", length,
           " is more than the ", kMaxSafetensorsHeaderBytes, " allowed");
   require(length <= file.size() - 8, ErrorKind::kBadFile, what, ": header length ", length,

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "checkpoint/contained_path.h"
-#include "checkpoint/safetensors_index.h"
+#include "checkpoint/weight_files.h"
 
 namespace quaver::hub {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/scratch_folder.h"
+#include "checkpoint/torch_builder.h"
 
 namespace quaver {
 namespace {
@@ -171,6 +172,86 @@ TEST(HuggingFaceFolder, FilesBesideTheIndexAreIgnored) {
   write_two_shards(folder);
   folder.write("consolidated.safetensors", one_tensor("z"));
   EXPECT_EQ(open_hugging_face_folder(folder.path())->find("z"), nullptr);
+}
+
+void write_two_pickles(const ScratchFolder& folder) {
+  folder.write("config.json", "{}");
+  folder.write("pytorch_model-00001-of-00002.bin", testing::one_torch_tensor("a"));
+  folder.write("pytorch_model-00002-of-00002.bin", testing::one_torch_tensor("b"));
+  folder.write(
+      "pytorch_model.bin.index.json",
+      R"({"weight_map": {"a": "pytorch_model-00001-of-00002.bin", "b": "pytorch_model-00002-of-00002.bin"}})");
+}
+
+TEST(PickledFolder, ReadsASingleFile) {
+  for (const char* name : {"pytorch_model.bin", "diffusion_pytorch_model.bin"}) {
+    ScratchFolder folder;
+    folder.write("config.json", "{}");
+    folder.write(name, testing::one_torch_tensor("a"));
+    folder.write("training_args.bin", "never opened");
+    auto checkpoint = open_hugging_face_folder(folder.path());
+    ASSERT_EQ(checkpoint->tensors().size(), 1u);
+    checkpoint->release("a");
+    EXPECT_EQ(std::memcmp(checkpoint->read("a").data.bytes().data(), "01234567", 8), 0);
+    EXPECT_EQ(checkpoint->file_of("a"), (folder.path() / name).string());
+  }
+}
+
+TEST(PickledFolder, ReadsShardsAndSaysSo) {
+  ScratchFolder folder;
+  write_two_pickles(folder);
+  ::testing::internal::CaptureStderr();
+  auto checkpoint = open_hugging_face_folder(folder.path());
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("reading tensors from pickles (pytorch_model-00001-of-00002.bin, pytorch_model-00002"));
+  ASSERT_EQ(checkpoint->tensors().size(), 2u);
+  EXPECT_THAT(checkpoint->file_of("b"), HasSubstr("00002-of-00002.bin"));
+}
+
+TEST(PickledFolder, SafetensorsComeFirst) {
+  ScratchFolder folder;
+  write_two_pickles(folder);
+  folder.write("model.safetensors", one_tensor("c"));
+  EXPECT_NE(open_hugging_face_folder(folder.path())->find("c"), nullptr);
+}
+
+TEST(PickledFolder, IndexAndShardsAgree) {
+  ScratchFolder folder;
+  write_two_pickles(folder);
+  folder.write("pytorch_model-00002-of-00002.bin", testing::one_torch_tensor("c"));
+  EXPECT_THAT(open_error(folder), HasSubstr("pytorch_model-00002-of-00002.bin: has no tensor 'b'"));
+  folder.write("pytorch_model-00002-of-00002.bin", testing::one_torch_tensor("a"));
+  EXPECT_THAT(open_error(folder), HasSubstr("00002.bin: tensor 'a' stands in "));
+  folder.write("pytorch_model.bin", testing::one_torch_tensor("a"));
+  EXPECT_THAT(open_error(folder), HasSubstr("holds pytorch_model.bin and an index that does not name it"));
+  folder.write("pytorch_model.bin.index.json", R"({"weight_map": {"a": "a.safetensors"}})");
+  EXPECT_THAT(open_error(folder), HasSubstr("names 'a.safetensors', expected files that end in '.bin'"));
+}
+
+TEST(PickledFolder, ShardsWithoutAnIndexAreRefused) {
+  ScratchFolder folder;
+  write_two_pickles(folder);
+  std::filesystem::remove(folder.path() / "pytorch_model.bin.index.json");
+  EXPECT_THAT(
+      open_error(folder),
+      HasSubstr("holds pickle files (pytorch_model-00001-of-00002.bin, pytorch_model-00002-of-00002.bin) but "
+                "no safetensors, no pytorch_model.bin and no pytorch_model.bin.index.json"));
+}
+
+// The index speaks of a tensor by its own name, the file holds its parts.
+TEST(PickledFolder, IndexesNameTensorsOfClassesWhole) {
+  namespace pickle = testing::pickle;
+  ScratchFolder folder;
+  write_two_pickles(folder);
+  const std::string tensor =
+      pickle::typed_tensor("some.package", "OwnTensor", {pickle::text("scale"), pickle::tensor({})});
+  folder.write("pytorch_model-00002-of-00002.bin",
+               testing::torch_file(pickle::dictionary({pickle::text("b"), tensor}), {"01234567"}));
+  EXPECT_NE(open_hugging_face_folder(folder.path())->find("_b_scale"), nullptr);
+  folder.write("pytorch_model-00002-of-00002.bin",
+               testing::torch_file(pickle::dictionary({pickle::text("c"), tensor}), {"01234567"}));
+  EXPECT_THAT(open_error(folder), HasSubstr("has no tensor 'b'"));
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
-// F067: pickle weights are never opened; refused with advice, or ignored with a log line where safetensors
-// stand beside.
+// F067: pickles run no code. Where safetensors stand beside they are ignored with a log line; alone,
+// PyTorch's usual files are read for their tensors and refused for anything else, and other pickles are not
+// touched.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/scratch_folder.h"
+#include "checkpoint/torch_builder.h"
 
 namespace quaver {
 namespace {
@@ -14,14 +16,12 @@ using ::testing::HasSubstr;
 using testing::one_tensor;
 using testing::ScratchFolder;
 
-TEST(F067, AFolderWithPickleAloneIsRefusedWithAdvice) {
+TEST(F067, AFolderWithOtherPicklesAloneIsRefusedWithAdvice) {
   for (const char* name :
-       {"pytorch_model.bin", "diffusion_pytorch_model.pth", "model.pt", "v1.ckpt", "weights.pkl"}) {
+       {"adapter.bin", "diffusion_pytorch_model.pth", "model.pt", "v1.ckpt", "weights.pkl"}) {
     ScratchFolder folder;
     folder.write("config.json", "{}");
-    folder.write(name,
-                 "\x80\x02"
-                 "cos\nsystem\n");
+    folder.write(name, testing::one_torch_tensor("a"));
     auto caught = catch_error([&] { open_hugging_face_folder(folder.path()); });
     EXPECT_EQ(caught.kind, ErrorKind::kUnsupported);
     EXPECT_THAT(caught.message, HasSubstr(name));
@@ -29,18 +29,28 @@ TEST(F067, AFolderWithPickleAloneIsRefusedWithAdvice) {
   }
 }
 
-TEST(F067, AnIndexOfPickleShardsIsRefused) {
+TEST(F067, ACommandInAPickleIsNamedAndNotRun) {
   ScratchFolder folder;
   folder.write("config.json", "{}");
-  folder.write("pytorch_model-00001-of-00001.bin", "x");
-  folder.write("pytorch_model.bin.index.json",
-               R"({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}})");
-  EXPECT_EQ(catch_error([&] { open_hugging_face_folder(folder.path()); }).kind, ErrorKind::kUnsupported);
+  const std::string call =
+      testing::pickle::call(testing::pickle::name("os", "system"), {testing::pickle::text("exit")});
+  folder.write("pytorch_model.bin", testing::torch_file("\x80\x02" + call + "."));
+  auto caught = catch_error([&] { open_hugging_face_folder(folder.path()); });
+  EXPECT_EQ(caught.kind, ErrorKind::kUnsupported);
+  EXPECT_EQ(caught.message,
+            (folder.path() / "pytorch_model.bin").string() +
+                ": names 'os.system'; only tensors are read from a pickle, and nothing in it is run");
+}
+
+TEST(F067, AnIndexOfSafetensorsNamesNoPickles) {
+  ScratchFolder folder;
+  folder.write("config.json", "{}");
+  folder.write("pytorch_model-00001-of-00001.bin", testing::one_torch_tensor("a"));
   folder.write("model.safetensors.index.json",
                R"({"weight_map": {"a": "pytorch_model-00001-of-00001.bin"}})");
   auto caught = catch_error([&] { open_hugging_face_folder(folder.path()); });
   EXPECT_EQ(caught.kind, ErrorKind::kUnsupported);
-  EXPECT_THAT(caught.message, HasSubstr("names the pickle file"));
+  EXPECT_THAT(caught.message, HasSubstr("expected files that end in '.safetensors'"));
 }
 
 TEST(F067, PickleBesideSafetensorsIsIgnoredWithALogLine) {
@@ -59,8 +69,8 @@ TEST(F067, APickleFileInPlaceOfAFolderIsRefused) {
   ScratchFolder folder;
   auto path = folder.write("vae.pth", "x");
   auto caught = catch_error([&] { open_hugging_face_folder(path); });
-  EXPECT_EQ(caught.kind, ErrorKind::kUnsupported);
-  EXPECT_THAT(caught.message, HasSubstr("is a pickle file"));
+  EXPECT_EQ(caught.kind, ErrorKind::kBadFile);
+  EXPECT_THAT(caught.message, HasSubstr("is a file, expected a model folder"));
 }
 
 TEST(F067, APickleUnderASafetensorsNameIsNoSafetensors) {
