@@ -115,7 +115,7 @@ std::string where(const Checkpoint& checkpoint, const std::string& tensor) {
   return cat(checkpoint.file_of(tensor), ": tensor '", tensor, "'");
 }
 
-// The class in the header and the one in the settings are both the tool's own word.
+// The class in the description and the one in the settings are both the tool's own word.
 void check_against_settings(const Checkpoint& checkpoint, const std::string& layer, const std::string& type,
                             const std::string& tensor) {
   const auto settings = settings_of(checkpoint);
@@ -135,18 +135,18 @@ LayerPlan plan(const Checkpoint& checkpoint, std::string_view layer) {
   LayerPlan plan{.layer = std::string(layer)};
   const std::string parameter_name = plan.layer + ".weight";
   const std::string text = checkpoint.metadata(parameter_name);
-  const std::string what = cat(checkpoint.path().string(), ": the header's '", parameter_name, "'");
+  const std::string what = cat(checkpoint.path().string(), ": the description of '", parameter_name, "'");
   const TorchAoParameter parameter = text.empty() ? TorchAoParameter{} : parse_torchao_parameter(text, what);
   if (parameter.type.empty()) {
     require(!has_parts(checkpoint, plan.layer), ErrorKind::kBadFile, checkpoint.path().string(), ": layer '",
-            plan.layer, "' has parts of a quantized weight, but no header describes '", parameter_name, "'");
+            plan.layer, "' has parts of a quantized weight, but nothing describes '", parameter_name, "'");
     return plan;
   }
   check_torchao_parameter(parameter, what);
   for (const std::string& part : parameter.parts) {
     plan.tensors.push_back(cat(plan.layer, "._weight_", part));
     require(checkpoint.find(plan.tensors.back()) != nullptr, ErrorKind::kBadFile, checkpoint.path().string(),
-            ": tensor '", plan.tensors.back(), "' is missing although the header describes it");
+            ": tensor '", plan.tensors.back(), "' is missing although its weight's description names it");
   }
   check_against_settings(checkpoint, plan.layer, parameter.type, plan.tensors[0]);
   plan.scheme = {{"type", parameter.type}, {"data", parameter.data}};

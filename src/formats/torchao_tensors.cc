@@ -46,8 +46,20 @@ int64_t group_of_granularity(const json& kwargs, const std::string& what) {
   return 0;
 }
 
+// The name, or the number by which a pickle knows it.
+std::string mapping_in(const json& kwargs, const std::string& what) {
+  const json mapping = kwargs.value("mapping_type", json("SYMMETRIC"));
+  const json number = mapping.is_object() ? mapping.value("_data", json()) : json();
+  if (!number.is_number_integer()) return name_in(mapping, what);
+  constexpr std::array kMappings = {"SYMMETRIC", "SYMMETRIC_NO_CLIPPING_ERR", "ASYMMETRIC"};
+  const auto place = number.get<int64_t>() - 1;
+  require(place >= 0 && place < static_cast<int64_t>(kMappings.size()), ErrorKind::kBadFile, what,
+          ": act_quant_kwargs with mapping_type ", number.get<int64_t>(), ", expected 1 to 3");
+  return kMappings[static_cast<size_t>(place)];
+}
+
 ActivationQuant dynamic_int8(const json& kwargs, const std::string& what) {
-  const std::string mapping = name_in(kwargs.value("mapping_type", json("SYMMETRIC")), what);
+  const std::string mapping = mapping_in(kwargs, what);
   require(mapping == "SYMMETRIC" || mapping == "ASYMMETRIC", ErrorKind::kUnsupported, what,
           ": act_quant_kwargs with mapping_type '", mapping.substr(0, 80), "' is not supported");
   require(!json_value<bool>(kwargs, "reduce_range", false, what), ErrorKind::kUnsupported, what,

@@ -9,7 +9,7 @@
 
 namespace quaver {
 
-// What the file's header says of one parameter.
+// What the file says of one parameter: in a safetensors header, or beside the pickled object.
 struct TorchAoParameter {
   std::string type;                // "Int8Tensor"; empty for a plain one
   json data;                       // attributes that are no tensors

@@ -38,7 +38,9 @@ TEST_P(TorchAo, NoRuleIsLeftOver) { EXPECT_TRUE(kTorchAoFormat.unmatched_rules(*
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, TorchAo,
                          testing::Values("torchao-float8wo", "torchao-fqn-to-config", "torchao-int8da-int8w",
-                                         "torchao-int8wo", "torchao-intx-int4-g32"),
+                                         "torchao-int8wo", "torchao-intx-int4-g32", "torchao-pickle-float8",
+                                         "torchao-pickle-int4", "torchao-pickle-int8da",
+                                         "torchao-pickle-intx"),
                          [](const auto& fixture) {
                            std::string name = fixture.param;
                            std::ranges::replace(name, '-', '_');
@@ -125,7 +127,7 @@ TEST(TorchAoInt4, RealZerosRead) {
 
 TEST(TorchAoRefusal, HeadersThatCantBeRun) {
   const auto none = [](json&) {};
-  const std::string begin = "memory: the header's 'model.layers.0.self_attn.q_proj.weight'";
+  const std::string begin = "memory: the description of 'model.layers.0.self_attn.q_proj.weight'";
   EXPECT_EQ(
       refusal("torchao-int8wo", [](json& h) { h["_type"] = "Int4TilePackedTo4dTensor"; }),
       begin +
@@ -142,16 +144,15 @@ TEST(TorchAoRefusal, HeadersThatCantBeRun) {
             begin + ": block_size [0, 128]; expected two extents");
   EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h = 3; }), begin + " must be an object");
   EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h["_type"] = "Tensor"; }),
-            "memory: layer 'model.layers.0.self_attn.q_proj' has parts of a quantized weight, but no header "
+            "memory: layer 'model.layers.0.self_attn.q_proj' has parts of a quantized weight, but nothing "
             "describes "
             "'model.layers.0.self_attn.q_proj.weight'");
   EXPECT_NE(refusal(kIntx, [](json& h) { h["_data"]["target_dtype"]["_data"] = "uint4"; })
                 .find("target_dtype 'uint4' is not supported"),
             std::string::npos);
   EXPECT_EQ(refusal("torchao-int8wo", none, [](MemoryCheckpoint& c) { c.remove(cat(kQ, "._weight_scale")); }),
-            "memory: tensor 'model.layers.0.self_attn.q_proj._weight_scale' is missing although the header "
-            "describes "
-            "it");
+            "memory: tensor 'model.layers.0.self_attn.q_proj._weight_scale' is missing although its "
+            "weight's description names it");
 }
 
 TEST(TorchAoRefusal, SettingsThatCantBeRun) {
