@@ -47,6 +47,24 @@ def test_f002_a_skip_list_names_the_experts_of_one_layer(run, tiny_moe, tmp_path
     expect_weights(run, tmp_path / "m", linears, tmp_path)
 
 
+SOME_EXPERTS = [f"model.layers.0.mlp.experts.{e}.{p}_proj" for e in (1, 6) for p in ("gate", "up", "down")]
+
+
+@pytest.mark.parametrize("quantization,layout", [
+    (awq(modules_to_not_convert=SOME_EXPERTS), "awq"),
+    (gptq(dynamic={"-:" + name.replace(".", r"\."): {} for name in SOME_EXPERTS}), "gptq"),
+    (auto_round(extra_config={name: {"bits": 16, "data_type": "float"} for name in SOME_EXPERTS}), "gptq"),
+])
+def test_f002_a_skip_list_names_some_experts_of_a_layer(run, tiny_moe, tmp_path, quantization, layout):
+    linears = write_packed(tiny_moe, tmp_path / "m", quantization,
+                           lambda name: None if name in SOME_EXPERTS else Packed(layout=layout, sym=layout == "gptq"))
+    assert plain_ones(run, tmp_path / "m") == sorted(SOME_EXPERTS)
+    expect_weights(run, tmp_path / "m", linears, tmp_path)
+    answers = {run("generate", folder, "--prompt", "hello", "--max-tokens", 8, "--temperature", 0, "--dtype", "float32").stdout
+               for folder in (tmp_path / "m", tmp_path / "dense")}
+    assert len(answers) == 1
+
+
 @pytest.mark.parametrize("skip", [["mlp.up", "lm_head"], None])
 def test_f008_a_skip_list_matches_whole_components_or_is_absent(run, tiny_model, tmp_path, skip):
     quantization = awq(modules_to_not_convert=skip)
