@@ -18,8 +18,8 @@ IDS = list(range(3, 256, 8))
 LONGEST_ROW, LINEARS = 256, 28
 
 
-def other_logits(folder, out):
-    done = subprocess.run([os.environ["QUAVER_INTEROP_PYTHON"], str(READER), str(folder), str(out), *map(str, IDS)],
+def other_logits(folder, backend, out):
+    done = subprocess.run([os.environ["QUAVER_INTEROP_PYTHON"], str(READER), str(folder), backend, str(out), *map(str, IDS)],
                           capture_output=True, text=True, timeout=1200)
     assert done.returncode == 0, done.stderr
     return load_file(out)["logits"], json.loads(done.stdout.splitlines()[-1])
@@ -39,20 +39,46 @@ def tolerance(logits):
     return LINEARS * math.sqrt(LONGEST_ROW) * torch.finfo(torch.float32).eps * logits.abs().max().item()
 
 
-@pytest.mark.parametrize("flags", [
-    ["--scheme", "W4A16", "--group_size", 32],
-    ["--scheme", "W4A16"],
-    ["--scheme", "W2A16", "--group_size", 64],
-    ["--scheme", "W3A16", "--asym"],
-    ["--scheme", "W2A16", "--asym"],
-    ["--scheme", "W8A16", "--asym"],
-])
-def test_auto_round_reads_what_we_write(run, serve, tiny_model, tmp_path, flags):
-    out = tmp_path / "out"
-    run("quantize", "--model", tiny_model, "--output_dir", out, "--format", "auto_round", "--iters", 4, "--nsamples", 8,
-        "--seqlen", 64, "--batch_size", 4, "--quiet", *flags)
-    logits, kinds = other_logits(out, tmp_path / "logits.safetensors")
-    assert sum(kinds.values()) == LINEARS, kinds
+def expect_same_logits(run, serve, model, out, backend, reader, *flags):
+    """`reader` is the class that holds every quantized layer over there."""
+    run("quantize", "--model", model, "--output_dir", out, "--iters", 4, "--nsamples", 8, "--seqlen", 64, "--batch_size", 4,
+        "--quiet", *flags)
+    logits, kinds = other_logits(out, backend, out.parent / "logits.safetensors")
+    assert kinds == {reader: LINEARS}
     theirs = torch.log_softmax(logits.double(), -1)[:-1]
-    ours = our_logprobs(serve, out)
-    assert (ours - theirs).abs().max().item() <= tolerance(logits)
+    assert (our_logprobs(serve, out) - theirs).abs().max().item() <= tolerance(logits)
+
+
+TORCH, TORCH_MINUS_ONE = (f"auto_round_extension.torch.qlinear_torch{x}.QuantLinear" for x in ("", "_zp"))
+KERNEL_GPTQ, KERNEL_AWQ = (f"auto_round_kernel.qlinear.QuantLinear{x}" for x in ("GPTQ", "AWQ"))
+
+
+@pytest.mark.parametrize("flags,backend,reader", [
+    (["--scheme", "W4A16", "--group_size", 32], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W4A16"], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W2A16", "--group_size", 64], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W3A16", "--asym"], "torch", TORCH),
+    (["--scheme", "W2A16", "--asym"], "torch", TORCH),
+    (["--scheme", "W8A16", "--asym"], "torch", TORCH),
+    (["--scheme", "W4A16", "--asym"], "ark", KERNEL_AWQ),
+])
+def test_auto_round_reads_what_we_write(run, serve, tiny_model, tmp_path, flags, backend, reader):
+    expect_same_logits(run, serve, tiny_model, tmp_path / "out", backend, reader, "--format", "auto_round", *flags)
+
+
+@pytest.mark.parametrize("flags,backend,reader", [
+    (["--scheme", "W4A16"], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W3A16", "--group_size", 32], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W8A16"], "torch", TORCH_MINUS_ONE),
+    (["--scheme", "W4A16"], "ark", KERNEL_GPTQ),
+    (["--scheme", "W2A16", "--asym"], "ark", KERNEL_GPTQ),
+    (["--scheme", "W4A16", "--asym"], "ark", KERNEL_GPTQ),
+    (["--scheme", "W8A16", "--asym"], "ark", KERNEL_GPTQ),
+])
+def test_auto_round_reads_our_gptq_folders(run, serve, tiny_model, tmp_path, flags, backend, reader):
+    expect_same_logits(run, serve, tiny_model, tmp_path / "out", backend, reader, "--format", "auto_gptq", *flags)
+
+
+@pytest.mark.parametrize("flags", [[], ["--asym"], ["--asym", "--group_size", 32]])
+def test_auto_round_reads_our_awq_folders(run, serve, tiny_model, tmp_path, flags):
+    expect_same_logits(run, serve, tiny_model, tmp_path / "out", "ark", KERNEL_AWQ, "--format", "auto_awq", *flags)
