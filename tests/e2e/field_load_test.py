@@ -71,10 +71,9 @@ def test_f008_a_skip_list_matches_whole_components_or_is_absent(run, tiny_model,
     linears = write_packed(tiny_model, tmp_path / "m", quantization, lambda name: Packed(layout="awq", sym=False))
     assert plain_ones(run, tmp_path / "m") == []
     answers = set()
-    for kernel in ("int_a32_avx512", "int_a32_avx2", "reference_scalar"):
-        env = {"QUAVER_KERNEL": f"{kernel},int_a32_avx2,plain_avx2,reference_scalar"}
+    for kernels in ("int_a32_avx512,int_a32_avx2,plain_avx2", "int_a32_avx2,plain_avx2", "reference_scalar"):
         answers.add(run("generate", tmp_path / "m", "--prompt", "hello", "--max-tokens", 8, "--temperature", 0, "--dtype", "float32",
-                        env=env).stdout)
+                        env={"QUAVER_KERNEL": kernels}).stdout)
     assert len(answers) == 1
     expect_weights(run, tmp_path / "m", linears, tmp_path)
 
