@@ -9,6 +9,7 @@
 #include "base/progress.h"
 #include "base/thread_pool.h"
 #include "eval/speed.h"
+#include "nn/device.h"
 
 namespace quaver::apps {
 namespace {
@@ -81,9 +82,9 @@ int run(const Flags& flags) {
   progress->finish("done");
   std::filesystem::path path = model->card().path;
   std::string name = path.has_filename() ? path.filename() : path.parent_path().filename();
-  bool on_cpu = flags.model.device == "cpu";
+  c10::Device device = nn::parse_device(flags.model.device);
   eval::SpeedTableOptions options{.model = name,
-                                  .backend = on_cpu ? "CPU" : flags.model.device,
+                                  .backend = device.is_cpu() ? "CPU" : device.str(),
                                   .threads = global_thread_pool().num_threads()};
   std::string text = flags.output == "md" ? eval::speed_markdown(model->card(), options, results)
                                           : eval::speed_json(model->card(), options, results).dump(1) + "\n";

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "quaver: %s\n", e.what());
     return quaver::apps::status_of(e);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "quaver: internal error: %s\n", e.what());
+    std::fprintf(stderr, "quaver: internal error: %s\n", quaver::apps::first_line(e).c_str());
     return 1;
   }
 }

@@ -4,10 +4,10 @@
 #include <cstdio>
 
 #include "apps/commands.h"
-#include "apps/device.h"
 #include "apps/model_argument.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "nn/device.h"
 #include "quantize/export.h"
 #include "quantize/job.h"
 
@@ -74,7 +74,7 @@ JobOptions job_of(const Flags& flags) {
   job.tune.tune_minmax = !flags.disable_minmax;
   job.tune.use_best = !flags.not_use_best;
   job.tune.seed = job.calibration.seed;
-  job.device = parse_device(flags.device);
+  job.device = nn::parse_device(flags.device);
   return job;
 }
 
@@ -175,7 +175,7 @@ std::function<int()> add_quantize(CLI::App& app) {
   add_scheme_flags(app, *flags);
   add_tuning_flags(app, *flags);
   add_calibration_flags(app, *flags);
-  app.add_option("--device,--device_map,--device-map", flags->device, "auto, cpu or cuda")
+  app.add_option("--device,--device_map,--device-map", flags->device, "auto, cpu, cuda or cuda:N")
       ->capture_default_str();
   add_switch(app, "resume", flags->job.resume, "continue an interrupted run at its last finished block");
   add_switch(app, "overwrite", flags->job.overwrite, "replace an existing output folder");

@@ -10,7 +10,7 @@ namespace quaver::apps {
 
 inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& options) {
   add_model(app, options.model);
-  add_flag(app, "device", options.device, "cpu, cuda or cuda:N");
+  add_flag(app, "device", options.device, "auto, cpu, cuda or cuda:N");
   add_flag(app, "dtype", options.dtype, "of activations: auto, float32, bfloat16 or float16");
   add_flag(app, "kv-cache-dtype", options.kv_cache_dtype, "auto, float32, bfloat16 or float16");
   add_flag(app, "kv-cache-memory", options.kv_cache_memory,

@@ -22,4 +22,10 @@ void log_torch_warnings() {
   c10::WarningUtils::set_warning_handler(&handler);
 }
 
+std::string first_line(const std::exception& error) {
+  auto* torch = dynamic_cast<const c10::Error*>(&error);
+  std::string text = torch ? torch->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
+}
+
 }  // namespace quaver::apps

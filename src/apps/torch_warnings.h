@@ -1,5 +1,8 @@
-// Sends libtorch's warnings of this thread to the program's own log.
+// What libtorch has to say, in this program's own words: warnings go to the log, errors become one line.
 #pragma once
+
+#include <exception>
+#include <string>
 
 namespace quaver::apps {
 
@@ -7,5 +10,8 @@ namespace quaver::apps {
 // comes from its other threads: a program that is linked with libstdc++ as an archive would leave that
 // undone.
 void log_torch_warnings();
+
+// What an error says, without the stack that libtorch puts behind it.
+std::string first_line(const std::exception& error);
 
 }  // namespace quaver::apps

@@ -11,21 +11,13 @@
 #include "llm/engine.h"
 #include "models/llm/causal_lm.h"
 #include "models/tokenizer_files.h"
+#include "nn/device.h"
 #include "pipeline/engine_limits.h"
 #include "pipeline/memory_budget.h"
 #include "pipeline/model_facts.h"
 
 namespace quaver::pipeline {
 namespace {
-
-at::Device parse_device(const std::string& text) {
-  try {
-    return at::Device(text);
-  } catch (const std::exception&) {
-    throw Error(ErrorKind::kInvalidInput, cat("device must be cpu, cuda or cuda:N, got '", text, "'"),
-                "device");
-  }
-}
 
 int64_t free_memory(at::Device device) {
   if (device.is_cpu()) return available_host_memory();
@@ -91,7 +83,7 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
 }  // namespace
 
 std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options) {
-  at::Device device = parse_device(options.device);
+  at::Device device = nn::parse_device(options.device);
   check_dtypes(options);
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
