@@ -17,7 +17,7 @@ const std::array kCommands = {
     Command{"chat", "talk to a model in this terminal", add_chat},
     Command{"generate", "complete one prompt", add_generate},
     Command{"inspect", "show a model's layers, formats, sizes and kernels", add_inspect},
-    Command{"convert", "write a model as plain bf16 or fp32", add_convert},
+    Command{"convert", "write a model as plain bf16 or fp32, or in another format, or in another format", add_convert},
     Command{"eval", "perplexity, and KL divergence to a reference model", add_eval},
     Command{"bench", "measure tokens per second of reading and writing", add_bench},
     Command{"completion", "print a completion script for bash, zsh or fish", add_completion},
