@@ -22,8 +22,9 @@ std::string with_sign(bool negative, char sign, std::string body) {
 }
 
 std::string digits_of(uint64_t magnitude, unsigned base, bool upper) {
+  const char* digits = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string out;
-  do out += (upper ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base];
+  do out += digits[magnitude % base];
   while (magnitude /= base);
   std::reverse(out.begin(), out.end());
   return out;
