@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "checkpoint/safetensors_file.h"
 #include "checkpoint/torch_builder.h"

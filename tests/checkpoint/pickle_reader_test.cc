@@ -17,7 +17,7 @@ using namespace std::string_literals;
 PickleTree read(const std::string& bytes) { return read_pickle(std::as_bytes(std::span(bytes)), "x.bin"); }
 
 // Of a pickle with these opcodes between protocol and end.
-PickleTree run(const std::string& opcodes) { return read("\x80\x02" + opcodes + "."); }
+PickleTree run(const std::string& opcodes) { return read(cat("\x80\x02", opcodes, ".")); }
 std::string refusal(const std::string& opcodes) {
   return catch_error([&] { run(opcodes); }).message;
 }
@@ -31,19 +31,19 @@ TEST(PickleReader, Numbers) {
   EXPECT_EQ(integer("\x8a\x00"s), 0);
   EXPECT_EQ(integer("\x8a\x01\xff"), -1);
   EXPECT_EQ(integer("\x8a\x02\xff\x00"s), 255);
-  EXPECT_EQ(integer("\x8a\x08" + testing::little_endian(uint64_t{1} << 63)), INT64_MIN);
+  EXPECT_EQ(integer(cat("\x8a\x08", testing::little_endian(uint64_t{1} << 63))), INT64_MIN);
   EXPECT_EQ(run("G\x3f\xf8\0\0\0\0\0\0"s).root->real, 1.5);
   EXPECT_EQ(integer("\x88"), 1);
   EXPECT_EQ(run("\x89").root->kind, Kind::kBool);
   EXPECT_EQ(run("N").root->kind, Kind::kNone);
-  EXPECT_EQ(refusal("\x8a\x09" + std::string(9, 'x')),
+  EXPECT_EQ(refusal(cat("\x8a\x09", std::string(9, 'x'))),
             "x.bin: pickle byte 2: an integer has 9 bytes, more than 8");
 }
 
 TEST(PickleReader, Texts) {
   const std::string short_text = "\x80\x04\x8c\x02hi.";
   EXPECT_EQ(read(short_text).root->text, "hi");
-  const std::string long_text = "\x80\x04\x8d" + testing::little_endian(2) + "hi.";
+  const std::string long_text = cat("\x80\x04\x8d", testing::little_endian(2), "hi.");
   EXPECT_EQ(read(long_text).root->text, "hi");
   const std::string text = "\x80\x02X\x02\x00\x00\x00hi."s;
   EXPECT_EQ(read(text).root->text, "hi");
@@ -115,7 +115,8 @@ TEST(PickleReader, LengthsThatLie) {
   EXPECT_THAT(refusal("\x8d\xff\xff\xff\xff\xff\xff\xff\xff"), HasSubstr("ends inside the value at byte 2"));
   EXPECT_THAT(refusal("\x95\xff\xff\xff\xff\xff\xff\xff\xff"),
               HasSubstr("has a frame that runs past its end"));
-  EXPECT_THAT(refusal("c" + std::string(300, 'a') + "\nb\n"), HasSubstr("a name is longer than 256 bytes"));
+  EXPECT_THAT(refusal(cat("c", std::string(300, 'a'), "\nb\n")),
+              HasSubstr("a name is longer than 256 bytes"));
   EXPECT_THAT(refusal("ctorch"), HasSubstr("a name is longer than 256 bytes, or cut off"));
 }
 
@@ -123,7 +124,7 @@ TEST(PickleReader, LengthsThatLie) {
 TEST(PickleReader, OtherOpcodesAreRefused) {
   for (const unsigned char opcode :
        "0123456789FILSTUVPBCdgiolp\x80\x82\x83\x84\x8b\x8e\x8f\x90\x91\x92\x96\x97\x98"s)
-    EXPECT_THAT(refusal("N" + std::string(1, static_cast<char>(opcode)) + std::string(8, 0)),
+    EXPECT_THAT(refusal(cat("N", static_cast<char>(opcode), std::string(8, 0))),
                 HasSubstr(cat("opcode ", static_cast<int>(opcode), " is not read")));
 }
 

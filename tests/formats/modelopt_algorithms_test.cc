@@ -1,7 +1,5 @@
 // Model Optimizer's algorithms of which there is no file of the tool: bytes by hand, values by the
 // definition.
-#include <cmath>
-
 #include "format_checks.h"
 #include "formats/modelopt.h"
 #include "memory_checkpoint.h"
@@ -11,16 +9,17 @@ namespace {
 
 using Mode = ActivationQuant::Mode;
 
-MemoryCheckpoint settings(const char* algorithm, int group_size) {
+json settings(const char* algorithm, int group_size) {
   json quantization = {{"quant_method", "modelopt"}, {"quant_algo", algorithm}};
   if (group_size > 0) quantization["group_size"] = group_size;
-  return MemoryCheckpoint({{"quantization_config", quantization}});
+  return {{"quantization_config", std::move(quantization)}};
 }
 
 // Two rows of `group` e2m1 codes that count up, low nibble first; scales 0.5 and 2, second level 0.25.
 std::vector<uint8_t> counting_codes(int group) {
   std::vector<uint8_t> bytes;
-  for (int i = 0; i < group; ++i) bytes.push_back(static_cast<uint8_t>((2 * i & 15) | (2 * i + 1 & 15) << 4));
+  for (int i = 0; i < group; ++i)
+    bytes.push_back(static_cast<uint8_t>(((2 * i) & 15) | ((2 * i + 1) & 15) << 4));
   return bytes;
 }
 MemoryCheckpoint& add_float4(MemoryCheckpoint& checkpoint, int group) {
@@ -38,7 +37,7 @@ std::vector<float> counting_values(int group) {
 }
 
 TEST(ModelOptByHand, NVFP4AwqMultipliesItsInput) {
-  MemoryCheckpoint checkpoint = settings("NVFP4_AWQ", 16);
+  MemoryCheckpoint checkpoint(settings("NVFP4_AWQ", 16));
   add_float4(checkpoint, 16).add("x.input_scale", DType::kF32, {}, std::vector<float>{0.125f});
   std::vector<uint16_t> multipliers(16, 0x3f80);
   multipliers[3] = 0x4000;  // 2
@@ -60,7 +59,7 @@ TEST(ModelOptByHand, NVFP4AwqMultipliesItsInput) {
 }
 
 TEST(ModelOptByHand, W4A16NVFP4LeavesItsInput) {
-  MemoryCheckpoint checkpoint = settings("W4A16_NVFP4", 16);
+  MemoryCheckpoint checkpoint(settings("W4A16_NVFP4", 16));
   const QuantWeight weight = load(add_float4(checkpoint, 16), "x");
   EXPECT_EQ(dequantize(weight), counting_values(16));
   EXPECT_EQ(weight.activation, ActivationQuant{});
@@ -69,7 +68,7 @@ TEST(ModelOptByHand, W4A16NVFP4LeavesItsInput) {
 }
 
 TEST(ModelOptByHand, W4A8NVFP4HasGroupsOf32AndAFloat8Input) {
-  MemoryCheckpoint checkpoint = settings("W4A8_NVFP4_FP8", 32);
+  MemoryCheckpoint checkpoint(settings("W4A8_NVFP4_FP8", 32));
   add_float4(checkpoint, 32).add("x.input_scale", DType::kF32, {}, std::vector<float>{0.125f});
   const QuantWeight weight = load(checkpoint, "x");
   EXPECT_EQ(weight.group, (Extent2d{1, 32}));
@@ -81,7 +80,7 @@ TEST(ModelOptByHand, W4A8NVFP4HasGroupsOf32AndAFloat8Input) {
 }
 
 TEST(ModelOptByHand, W8A16IsSignedBytesTimesRowScales) {
-  MemoryCheckpoint checkpoint = settings("W8A16", 0);
+  MemoryCheckpoint checkpoint(settings("W8A16", 0));
   checkpoint.add("x.weight", DType::kI8, {2, 4}, std::vector<int8_t>{-128, -1, 0, 127, 1, 2, 3, -4});
   checkpoint.add("x.weight_scale", DType::kF32, {2}, std::vector<float>{0.5f, 3});
   const QuantWeight weight = load(checkpoint, "x");

@@ -34,7 +34,7 @@ TEST(F067, ACommandInAPickleIsNamedAndNotRun) {
   folder.write("config.json", "{}");
   const std::string call =
       testing::pickle::call(testing::pickle::name("os", "system"), {testing::pickle::text("exit")});
-  folder.write("pytorch_model.bin", testing::torch_file("\x80\x02" + call + "."));
+  folder.write("pytorch_model.bin", testing::torch_file(cat("\x80\x02", call, ".")));
   auto caught = catch_error([&] { open_hugging_face_folder(folder.path()); });
   EXPECT_EQ(caught.kind, ErrorKind::kUnsupported);
   EXPECT_EQ(caught.message,

@@ -6,6 +6,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_holes.h"
+#include "checkpoint/safetensors_file.h"
 #include "checkpoint/safetensors_writer.h"
 #include "checkpoint/scratch_folder.h"
 
