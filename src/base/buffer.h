@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <memory>
-#include <new>
 #include <span>
 #include <vector>
 
@@ -20,14 +19,9 @@ class Buffer {
   Buffer(std::span<const std::byte> bytes, std::shared_ptr<const void> owner)
       : bytes_(bytes), owner_(std::move(owner)) {}
 
-  // 64-byte aligned and uninitialised; `writable` is valid while the returned buffer lives.
-  static Buffer allocate(size_t size_bytes, std::byte*& writable) {
-    std::shared_ptr<std::byte> memory(
-        static_cast<std::byte*>(::operator new (size_bytes + 1, std::align_val_t{64})),
-        [](std::byte* p) { ::operator delete (p, std::align_val_t{64}); });
-    writable = memory.get();
-    return Buffer({memory.get(), size_bytes}, memory);
-  }
+  // 64-byte aligned and uninitialised; `writable` is valid while the returned buffer lives. A large one goes
+  // back to the system when its last owner lets go.
+  static Buffer allocate(size_t size_bytes, std::byte*& writable);
 
   template <class T>
   static Buffer copy_of(std::span<const T> values) {

@@ -34,6 +34,24 @@ std::vector<float> float_scales(const Scales& scales) {
   return values;
 }
 
+kernels::LinearProblem problem_of(const QuantWeight& weight, bool exact_activations) {
+  return {.n = weight.shape.rows,
+          .k = weight.shape.cols,
+          .quantized = true,
+          .element = weight.element,
+          .group = weight.group.cols,
+          .has_zeros = std::holds_alternative<IntegerZeros>(weight.offset),
+          .has_permutation = !weight.permutation.empty(),
+          .exact_activations = exact_activations};
+}
+
+kernels::LinearProblem problem_of(const at::Tensor& plain) {
+  return {.n = plain.size(0),
+          .k = plain.size(1),
+          .plain = dtype_of(plain.scalar_type()),
+          .exact_activations = true};
+}
+
 const kernels::LinearKernel* find_kernel(const kernels::LinearProblem& problem) {
   try {
     return &kernels::choose_linear_kernel(problem);
@@ -67,15 +85,7 @@ std::unique_ptr<KernelWeight> KernelWeight::of(const QuantWeight& weight, bool e
   if (!kernels_know(weight)) return nullptr;
   std::vector<float> scales = float_scales(weight.scale);
   const auto* zeros = std::get_if<IntegerZeros>(&weight.offset);
-  kernels::LinearProblem problem{.n = weight.shape.rows,
-                                 .k = weight.shape.cols,
-                                 .quantized = true,
-                                 .element = weight.element,
-                                 .group = weight.group.cols,
-                                 .has_zeros = zeros != nullptr,
-                                 .has_permutation = !weight.permutation.empty(),
-                                 .exact_activations = exact_activations};
-  return prepack({.problem = problem,
+  return prepack({.problem = problem_of(weight, exact_activations),
                   .codes = weight.codes.bytes(),
                   .scales = scales.data(),
                   .zeros = zeros ? zeros->data.as<uint8_t>().data() : nullptr,
@@ -83,12 +93,16 @@ std::unique_ptr<KernelWeight> KernelWeight::of(const QuantWeight& weight, bool e
 }
 
 std::unique_ptr<KernelWeight> KernelWeight::of(const at::Tensor& plain) {
-  kernels::LinearProblem problem{.n = plain.size(0),
-                                 .k = plain.size(1),
-                                 .plain = dtype_of(plain.scalar_type()),
-                                 .exact_activations = true};
-  return prepack(
-      {.problem = problem, .codes = {static_cast<const std::byte*>(plain.data_ptr()), plain.nbytes()}});
+  return prepack({.problem = problem_of(plain),
+                  .codes = {static_cast<const std::byte*>(plain.data_ptr()), plain.nbytes()}});
+}
+
+const kernels::LinearKernel* KernelWeight::choose(const QuantWeight& weight, bool exact_activations) {
+  return kernels_know(weight) ? find_kernel(problem_of(weight, exact_activations)) : nullptr;
+}
+
+const kernels::LinearKernel* KernelWeight::choose(const at::Tensor& plain) {
+  return find_kernel(problem_of(plain));
 }
 
 std::vector<at::Tensor> KernelWeight::run(std::span<const Part> parts, const at::Tensor& x) {

@@ -19,6 +19,9 @@ class KernelWeight {
   // Null when no kernel multiplies such a weight. Nothing is borrowed.
   static std::unique_ptr<KernelWeight> of(const QuantWeight& weight, bool exact_activations);
   static std::unique_ptr<KernelWeight> of(const at::Tensor& plain);  // [out, in], f32, bf16 or f16 on the CPU
+  // The kernel that `of` would lay the weight out for; null when there is none.
+  static const kernels::LinearKernel* choose(const QuantWeight& weight, bool exact_activations);
+  static const kernels::LinearKernel* choose(const at::Tensor& plain);
 
   const kernels::LinearKernel& kernel() const { return *kernel_; }
   int64_t in() const { return problem_.k; }

@@ -19,6 +19,12 @@ const KernelWeight* Linear::Impl::kernel_weight() const {
   return kernel.get();
 }
 
+const kernels::LinearKernel* Linear::Impl::chosen_kernel() const {
+  if (overridden || observer || !on_cpu()) return nullptr;
+  if (plain.defined()) return KernelWeight::choose(plain);
+  return quant ? KernelWeight::choose(*quant, exact_activations) : &kernel->kernel();
+}
+
 Linear::Linear() : impl_(std::make_unique<Impl>()) {}
 Linear::~Linear() = default;
 Linear::Linear(Linear&&) noexcept = default;
@@ -102,8 +108,8 @@ void Linear::keep_kernel_layout_only() {
 void Linear::prepare() const { impl_->kernel_weight(); }
 
 std::string Linear::kernel_name() const {
-  const KernelWeight* kernel = impl_->kernel_weight();
-  return kernel ? kernel->kernel().name : "aten";
+  const kernels::LinearKernel* kernel = impl_->chosen_kernel();
+  return kernel ? kernel->name : "aten";
 }
 
 size_t Linear::size_bytes() const {

@@ -31,6 +31,8 @@ struct Linear::Impl {
   bool on_cpu() const { return plain.defined() ? plain.is_cpu() : !on_device; }
   // Null when no kernel takes this weight, when one was set by hand, or while an observer listens.
   const KernelWeight* kernel_weight() const;
+  // The kernel that kernel_weight lays it out for, without doing so.
+  const kernels::LinearKernel* chosen_kernel() const;
 };
 
 }  // namespace quaver::nn

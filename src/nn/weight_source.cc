@@ -21,6 +21,14 @@ std::string joined(const std::vector<std::string>& names, size_t limit) {
   return names.size() > limit ? cat(text, " and ", names.size() - limit, " more") : text;
 }
 
+// In the dtype and on the device asked for; the mapped bytes are let go where that makes a copy.
+at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const at::Tensor& stored,
+                     const LoadOptions& options) {
+  at::Tensor result = stored.to(options.device, options.compute_dtype);
+  if (!result.is_same(stored)) checkpoint.release(name);
+  return result;
+}
+
 }  // namespace
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
@@ -52,14 +60,14 @@ at::Tensor WeightSource::stored(std::string_view name, const std::vector<int64_t
 }
 
 at::Tensor WeightSource::tensor(std::string_view name, const std::vector<int64_t>& shape) {
-  return stored(name, shape).to(options_.device, options_.compute_dtype);
+  return converted(checkpoint_, name, stored(name, shape), options_);
 }
 
 at::Tensor WeightSource::matrix(std::string_view name, int64_t rows, int64_t cols) {
   at::Tensor weight = stored(name, {rows, cols});
   bool keep =
       options_.device.is_cpu() && options_.compute_dtype == at::kFloat && weight.scalar_type() != at::kDouble;
-  return keep ? weight : weight.to(options_.device, options_.compute_dtype);
+  return keep ? weight : converted(checkpoint_, name, weight, options_);
 }
 
 std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t out, Bias rule) {
@@ -81,6 +89,7 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   plan.shape = {out, in};
   auto quant = std::make_shared<QuantWeight>(format_->unpack(plan, checkpoint_));
   used_.insert(plan.tensors.begin(), plan.tensors.end());
+  for (const std::string& name : plan.tensors) checkpoint_.release(name);
   require(quant->shape == Extent2d{out, in}, ErrorKind::kBadFile, checkpoint_.path().string(), ": layer '",
           prefix, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [", out, ", ",
           in, "]");
@@ -90,9 +99,9 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   Linear layer =
       Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
+  if (!keep) layer = Linear::plain(layer.dense_weight().to(options_.device), bias);
   if (keep) settle(layer, plan.tensors);
-  if (keep) return layer;
-  return Linear::plain(layer.dense_weight().to(options_.device), bias);
+  return layer;
 }
 
 void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) {

@@ -2,24 +2,35 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <mutex>
+#include <new>
 
 namespace quaver::kernels {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20, kChunk = size_t{16} << 20;
+constexpr size_t kHugePage = size_t{2} << 20, kChunk = size_t{64} << 20;
 
+// Straight from the system: among malloc's blocks, chunks of this alignment would leave holes.
 struct Chunk {
   std::byte* begin = nullptr;
   size_t size = 0;
 
-  explicit Chunk(size_t wanted) : size((wanted + kHugePage - 1) / kHugePage * kHugePage) {
-    begin = static_cast<std::byte*>(::operator new (size, std::align_val_t{kHugePage}));
-    ::madvise(begin, size, MADV_HUGEPAGE);  // a wish: without huge pages everything works, slower
+  // The last pages stay small: a huge page that is touched at its start alone is resident as a whole.
+  explicit Chunk(size_t wanted) : size(wanted), mapped_size_(wanted + kHugePage) {
+    mapped_ = ::mmap(nullptr, mapped_size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped_ == MAP_FAILED) throw std::bad_alloc();
+    uintptr_t address = (reinterpret_cast<uintptr_t>(mapped_) + kHugePage - 1) / kHugePage * kHugePage;
+    begin = reinterpret_cast<std::byte*>(address);
+    ::madvise(begin, size / kHugePage * kHugePage, MADV_HUGEPAGE);  // a wish: without, all works, slower
   }
-  ~Chunk() { ::operator delete (begin, std::align_val_t{kHugePage}); }
+  ~Chunk() { ::munmap(mapped_, mapped_size_); }
   Chunk(const Chunk&) = delete;
   Chunk& operator=(const Chunk&) = delete;
+
+ private:
+  void* mapped_ = nullptr;
+  size_t mapped_size_ = 0;
 };
 
 struct Arena {
@@ -52,7 +63,6 @@ Buffer allocate_weight(size_t size_bytes, std::byte*& writable) {
     writable = chunk->begin + arena.used;
     arena.used += size;
   }
-  std::fill_n(writable, size, std::byte{0});
   return Buffer({writable, size_bytes}, chunk);
 }
 
