@@ -20,7 +20,7 @@ struct Kind {
   std::vector<std::string_view> files;  // the index of each has the same name with ".index.json"
 };
 
-const Kind kSafetensors = {".safetensors", {"model.safetensors"}};
+const Kind kSafetensors = {".safetensors", {"model.safetensors", "diffusion_pytorch_model.safetensors"}};
 const Kind kPickled = {".bin", {"pytorch_model.bin", "diffusion_pytorch_model.bin"}};
 constexpr std::string_view kIndexEnding = ".index.json";
 
@@ -76,6 +76,7 @@ WeightFiles read_index(const fs::path& folder, const std::string& index_name, co
   }
   require(!names.empty(), ErrorKind::kBadFile, what, ": 'weight_map' is empty");
   for (const std::string& name : names) {
+    check_contained_name(name, what);
     require(name.ends_with(kind.ending), ErrorKind::kUnsupported, what, ": names ", printable(name),
             ", expected files that end in '", kind.ending, "'");
     contained_path(folder, name, what);
@@ -135,8 +136,15 @@ WeightFiles find_pickles(const fs::path& folder, const Listing& found) {
   files.pickled = true;
   check_leftover(folder, kPickled, found.pickles, files);
   log_info(folder.string(), ": reading tensors from pickles (", join(files.names),
-           "), in which nothing is run; safetensors would be checked more closely");
+           "); nothing in them is run");
   return files;
+}
+
+bool has_usual_pickles(const Listing& found) {
+  return !usual_file(kPickled, found.pickles).empty() ||
+         std::any_of(kPickled.files.begin(), kPickled.files.end(), [&](std::string_view name) {
+           return contains(found.pickle_indexes, cat(name, kIndexEnding));
+         });
 }
 
 void log_ignored(const fs::path& folder, const Listing& found, const WeightFiles& files) {
@@ -153,7 +161,8 @@ void log_ignored(const fs::path& folder, const Listing& found, const WeightFiles
 WeightFiles find_weight_files(const fs::path& folder) {
   const Listing found = list_folder(folder);
   const std::string index = choose_index(folder, kSafetensors, found.safetensors_indexes, found.safetensors);
-  if (index.empty() && found.safetensors.empty()) return find_pickles(folder, found);
+  const bool usual = !index.empty() || !usual_file(kSafetensors, found.safetensors).empty();
+  if (!usual && (found.safetensors.empty() || has_usual_pickles(found))) return find_pickles(folder, found);
   WeightFiles files =
       index.empty() ? single_safetensors(folder, found) : read_index(folder, index, kSafetensors);
   check_leftover(folder, kSafetensors, found.safetensors, files);

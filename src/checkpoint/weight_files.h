@@ -17,10 +17,11 @@ struct WeightFiles {
 };
 
 // An index decides where there is one; without it there must be exactly one *.safetensors file. Only a folder
-// without any safetensors is read from pytorch_model.bin (or diffusion_pytorch_model.bin) or the files that
-// its index names; both are logged. Other pickles (*.pt, *.pth, *.ckpt ...) are never taken for weights:
-// alone they are Error(kUnsupported) with advice, beside safetensors all pickles are ignored with a line in
-// the log. Names that leave the folder are Error(kBadFile); a file that is missing is Error(kNotFound).
+// without safetensors of a usual name is read from pytorch_model.bin (or diffusion_pytorch_model.bin) or the
+// files that its index names; both are logged. Other pickles (*.pt, *.pth, *.ckpt ...) are never taken for
+// weights: alone they are Error(kUnsupported) with advice, beside safetensors all pickles are ignored with a
+// line in the log. Names that leave the folder are Error(kBadFile); a file that is missing is
+// Error(kNotFound).
 WeightFiles find_weight_files(const std::filesystem::path& folder);
 
 }  // namespace quaver

@@ -45,7 +45,7 @@ class ScratchFolder {
 
 inline std::string little_endian(uint64_t value, int bytes = 8) {
   std::string out;
-  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+  for (int i = 0; i < bytes; ++i) out.push_back(static_cast<char>(i < 8 ? value >> (8 * i) : 0));
   return out;
 }
 

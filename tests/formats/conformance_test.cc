@@ -61,8 +61,6 @@ constexpr FixtureCase kFixtures[] = {
     {"torchao-float8wo", "torchao", false},
     {"torchao-int8da-int8w", "torchao", false},
     {"torchao-int8wo", "torchao", false},
-    {"torchao-pickle-float8", "torchao", false},
-    {"torchao-pickle-int8da", "torchao", false},
     {"modelopt-fp8-kv-fp8", "modelopt", false},
     {"modelopt-fp8-pb-wo", "modelopt", false},
     {"modelopt-fp8-pc-pt", "modelopt", false},
@@ -124,7 +122,8 @@ Recipe recipe_of(const Checkpoint& checkpoint, const LayerPlan& plan) {
 // are compared in the vendor's own test file.
 constexpr const char* kComparedInOwnTest[] = {
     "bitsandbytes-int8",     "modelopt-int4-awq",     "modelopt-int8-smoothquant", "modelopt-w4a8-awq",
-    "torchao-fqn-to-config", "torchao-intx-int4-g32", "torchao-pickle-int4",       "torchao-pickle-intx"};
+    "torchao-fqn-to-config", "torchao-intx-int4-g32", "torchao-pickle-int4",       "torchao-pickle-intx",
+    "torchao-pickle-float8", "torchao-pickle-int8da"};
 
 class Conformance : public testing::TestWithParam<FixtureCase> {};
 

@@ -24,8 +24,8 @@ TEST_P(TorchAo, ValuesAreThoseOfTheTool) {
     const QuantWeight weight = load(*checkpoint_, wanted.layer);
     std::vector<float> values = dequantize(weight);
     values.resize(wanted.rows * static_cast<size_t>(weight.shape.cols));
-    // Below 8 bits the tool hands its products out as bf16.
-    if (weight.element == Element::kInt4)
+    // The tool hands its products out as bf16, as which the pickled fixtures keep all and the others int4.
+    if (weight.element == Element::kInt4 || std::string_view(GetParam()).starts_with("torchao-pickle"))
       for (float& value : values) value = bf16_to_float(float_to_bf16(value));
     EXPECT_EQ(hash_of(values), wanted.hash) << wanted.layer;
     for (size_t i = 0; i < wanted.first_rows.size(); ++i) ASSERT_EQ(values[i], wanted.first_rows[i]) << i;
