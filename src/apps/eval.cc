@@ -3,6 +3,7 @@
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
+#include "apps/text_flags.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "eval/text_eval.h"
@@ -16,7 +17,7 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 struct Flags {
   std::string model, reference, text, output_json;
   int64_t seqlen = 512, tokens = 50000;
-  bool print_json = false;
+  bool strict_activations = true, print_json = false;
 };
 
 std::vector<int32_t> tokens_of(const Flags& flags, const std::string& model) {
@@ -27,18 +28,18 @@ std::vector<int32_t> tokens_of(const Flags& flags, const std::string& model) {
 }
 
 // Both models run with exact float32 arithmetic on dequantized weights, so that differences come from the
-// weights.
+// weights and from inputs that the checkpoint wants quantized.
 struct Loaded {
   std::unique_ptr<Checkpoint> checkpoint;
   std::unique_ptr<nn::WeightSource> source;
   std::unique_ptr<models::CausalLm> model;
 };
 
-Loaded load(const std::string& path) {
+Loaded load(const std::string& path, bool strict_activations) {
   Loaded loaded;
   loaded.checkpoint = models::open_model(path);
-  loaded.source =
-      std::make_unique<nn::WeightSource>(*loaded.checkpoint, nn::LoadOptions{.keep_quantized = false});
+  nn::LoadOptions options{.keep_quantized = false, .strict_activations = strict_activations};
+  loaded.source = std::make_unique<nn::WeightSource>(*loaded.checkpoint, options);
   loaded.model = models::load_causal_lm(*loaded.source);
   return loaded;
 }
@@ -57,9 +58,9 @@ void print_table(const eval::TextEvaluation& e) {
 int run(const Flags& flags) {
   std::string path = resolve_model(flags.model);
   std::vector<int32_t> tokens = tokens_of(flags, path);
-  Loaded model = load(path);
+  Loaded model = load(path, flags.strict_activations);
   Loaded reference;
-  if (!flags.reference.empty()) reference = load(resolve_model(flags.reference));
+  if (!flags.reference.empty()) reference = load(resolve_model(flags.reference), flags.strict_activations);
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("evaluating");
   eval::TextEvaluation result =
       eval::evaluate_text(*model.model, reference.model.get(), tokens, flags.seqlen, *progress);
@@ -85,6 +86,7 @@ std::function<int()> add_eval(CLI::App& app) {
   add_flag(app, "seqlen", flags->seqlen, "tokens per chunk");
   add_flag(app, "tokens", flags->tokens, "tokens to use at most");
   add_flag(app, "output_json", flags->output_json, "also write the figures to this file");
+  add_strict_activations(app, flags->strict_activations);
   app.add_flag("--json", flags->print_json, "print JSON");
   return [flags] { return run(*flags); };
 }

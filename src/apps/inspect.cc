@@ -12,6 +12,7 @@ namespace {
 
 struct Layer {
   std::string name, storage, kernel;  // storage: "int4 g128 sym" or "bf16"
+  std::string input;                  // "e4m3fn per token"; empty when it is not quantized
   int64_t out = 0, in = 0, bytes = 0;
 };
 
@@ -24,6 +25,11 @@ std::string storage_of(const nn::Linear& linear) {
              offset, quant->permutation.empty() ? "" : ", act-order");
 }
 
+std::string input_of(const nn::Linear& linear) {
+  const nn::InputQuant& input = linear.input_quant();
+  return input.active() ? nn::describe(input.quant()) : "";
+}
+
 std::vector<Layer> layers_of(models::CausalLm& model) {
   std::vector<Layer> layers;
   for (int64_t i = 0; i < model.info().num_layers; ++i)
@@ -31,6 +37,7 @@ std::vector<Layer> layers_of(models::CausalLm& model) {
       layers.push_back({.name = cat(model.info().blocks_prefix, ".", i, ".", linear.name),
                         .storage = storage_of(*linear.linear),
                         .kernel = linear.linear->kernel_name(),
+                        .input = input_of(*linear.linear),
                         .out = linear.linear->out_features(),
                         .in = linear.linear->in_features(),
                         .bytes = static_cast<int64_t>(linear.linear->size_bytes())});
@@ -44,6 +51,7 @@ json to_json(const models::CausalLmInfo& info, const std::string& format, const 
     list.push_back({{"name", layer.name},
                     {"shape", {layer.out, layer.in}},
                     {"storage", layer.storage},
+                    {"input", layer.input.empty() ? json() : json(layer.input)},
                     {"bytes", layer.bytes},
                     {"kernel", layer.kernel}});
   return {{"family", info.family},
@@ -69,10 +77,12 @@ void print_table(const models::CausalLmInfo& info, const std::string& format,
   int64_t linear_bytes = 0;
   std::map<std::string, int> kinds;
   for (const Layer& layer : layers) {
+    const std::string kind =
+        layer.input.empty() ? layer.storage : cat(layer.storage, ", input ", layer.input);
     std::printf("  %-52s [%6ld, %6ld]  %-18s %9.3f MB  %s\n", layer.name.c_str(), layer.out, layer.in,
-                layer.storage.c_str(), static_cast<double>(layer.bytes) / 1e6, layer.kernel.c_str());
+                kind.c_str(), static_cast<double>(layer.bytes) / 1e6, layer.kernel.c_str());
     linear_bytes += layer.bytes;
-    ++kinds[layer.storage];
+    ++kinds[kind];
   }
   for (const auto& [storage, count] : kinds) std::printf("%5d layers %s\n", count, storage.c_str());
   std::printf("%.1f MB in linear layers, %.1f MB in all tensors\n", static_cast<double>(linear_bytes) / 1e6,

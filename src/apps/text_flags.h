@@ -8,6 +8,11 @@
 
 namespace quaver::apps {
 
+inline void add_strict_activations(CLI::App& app, bool& strict) {
+  add_on_off(app, "strict-activations", strict,
+             "quantize the inputs of layers where the checkpoint asks for it; off: weights alone");
+}
+
 inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& options) {
   add_model(app, options.model);
   add_flag(app, "device", options.device, "auto, cpu, cuda or cuda:N");
@@ -17,6 +22,7 @@ inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& o
            "bytes for keys and values; 0 = chosen from free memory");
   add_flag(app, "max-model-len", options.max_model_len,
            "longest prompt and answer together; 0 = the checkpoint's");
+  add_strict_activations(app, options.strict_activations);
   add_switch(app, "tie-embeddings", options.tie_embeddings,
              "use the embedding as the head whatever the config says");
 }

@@ -97,7 +97,12 @@ ActivationQuant parse_activation(const json& settings, const std::string& what) 
   activation.element = row.scheme.element;
   activation.group = group.cols != 0 ? group.cols : (group.rows == 0 ? 0 : -1);
   if (row.scheme.scale) activation.scale = *row.scheme.scale;
-  if (row.scheme.sign_magnitude) activation.super_scale = 0.25f;
+  if (json_value<std::string>(settings, "act_data_type", "", what).ends_with("_rceil"))
+    activation.power_of_two = PowerOfTwo::kFit;
+  if (row.scheme.sign_magnitude) {
+    activation.narrow = true;
+    activation.super_scale = 0.25f;
+  }
   if (json_value<bool>(settings, "act_dynamic", true, what)) return activation;
   require(!row.scheme.scale && activation.group == 0, ErrorKind::kUnsupported, what,
           ": act_dynamic false is supported for 8-bit floats with one scale only");

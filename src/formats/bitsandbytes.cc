@@ -114,6 +114,7 @@ QuantWeight unpack_8bit(const LayerPlan& plan, const Checkpoint& checkpoint) {
   weight.activation = {.mode = ActivationQuant::Mode::kDynamic,
                        .element = Element::kInt8,
                        .group = -1,
+                       .narrow = true,
                        .outlier_threshold = plan.scheme.at("threshold")};
   validate(weight, reader.what());
   return weight;

@@ -166,7 +166,9 @@ ActivationQuant parse_compressed_activation(const json& value, const std::string
   require(args.strategy == "tensor" || activation.group != 0, ErrorKind::kUnsupported, what, ": strategy '",
           args.strategy.substr(0, 80), "' is not supported for activations");
   if (args.strategy == "tensor_group") activation.scale = ScaleCodec::kE4M3FN;
-  if (has_power_of_two_scales(args, "")) activation.scale = ScaleCodec::kE8M0;
+  if (!has_power_of_two_scales(args, "")) return activation;
+  activation.scale = ScaleCodec::kE8M0;
+  activation.power_of_two = PowerOfTwo::kRoundedToOneBit;  // of 8-bit elements too
   return activation;
 }
 

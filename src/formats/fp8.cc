@@ -39,7 +39,10 @@ ActivationQuant read_activation(const json& settings, Extent2d block, const std:
   const std::string scales = json_value<std::string>(settings, "scale_fmt", "float", what);
   require(scales == "float" || scales == "ue8m0", ErrorKind::kUnsupported, what, ": scale_fmt '",
           scales.substr(0, 80), "' is not supported; 'float' and 'ue8m0' are");
-  if (scales == "ue8m0") activation.scale = ScaleCodec::kE8M0;
+  if (scales == "ue8m0") {
+    activation.scale = ScaleCodec::kE8M0;
+    activation.power_of_two = PowerOfTwo::kFit;
+  }
   return activation;
 }
 

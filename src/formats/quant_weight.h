@@ -41,21 +41,34 @@ struct RealMins {
   Scales mins;
 };
 
+// Which power of two scales a group whose greatest magnitude is a, where m = f x 2^e (1 <= f < 2) is the
+// element's largest number. Tools differ, and no file says which.
+enum class PowerOfTwo : uint8_t {
+  kFloor,    // floor(a) / 2^e, floor to a power of two: OCP MX 1.0, section 6.3; magnitudes may be cut
+  kRounded,  // the same after a was rounded, half up, to as many bits of mantissa as the element has
+  kRoundedToOneBit,  // ... to one bit, whatever the element
+  kCeil,             // the smallest power of two of at least a, / 2^e
+  kFit,              // the smallest that is at least a / m: nothing is cut
+};
+
 // What the checkpoint asks of the layer's input, after `input_multiplier`. Integer codes are signed here:
-// kInt8 goes from -128 to 127.
+// kInt8 goes from -128 to 127, where `narrow` from -127.
 struct ActivationQuant {
   enum class Mode { kNone, kStatic, kDynamic } mode = Mode::kNone;
   Element element = Element::kInt8;
   int64_t group = 0;  // elements of one row that share a scale; 0 = the whole tensor, -1 = the row
   bool sym = true;    // false: integers with a zero point, x = scale * (code - zero)
+  // Symmetric integers, kDynamic: the scale is a / largest code; else a / (largest code + 1/2).
+  bool narrow = false;
   float static_scale = 1.0f;
   int static_zero = 0;
-  ScaleCodec scale = ScaleCodec::kF32;  // kDynamic: how the scale of a group is stored
+  ScaleCodec scale = ScaleCodec::kF32;           // kDynamic: how the scale of a group is stored
+  PowerOfTwo power_of_two = PowerOfTwo::kFloor;  // where `scale` is kE8M0
   // kDynamic: a second level over the groups' scales, fixed by the checkpoint, a multiplier. Where the file
   // divides, `super_divisor` is the number it stores, else 0.
   float super_scale = 1.0f;
   float super_divisor = 0.0f;
-  // kDynamic: columns of the input that hold a greater magnitude are multiplied unquantized; 0: none are.
+  // kDynamic: columns of the input that hold at least this magnitude are multiplied unquantized; 0: none are.
   float outlier_threshold = 0.0f;
   bool operator==(const ActivationQuant&) const = default;
 };

@@ -25,7 +25,7 @@ constexpr std::array kTypes = {
 // One specification, its fields as they stand.
 struct Spec {
   const TypeName* type;
-  std::string scheme, scale_format;
+  std::string scheme, scale_format, power_of_two;
   int64_t group_size, axis;
   std::vector<int64_t> block;
   bool sym, dynamic, of_scales;
@@ -48,6 +48,7 @@ Spec parse_spec(const json& body, const std::string& what) {
   return {.type = &*type,
           .scheme = json_value<std::string>(body, "qscheme", "", what),
           .scale_format = json_value<std::string>(body, "scale_format", "", what),
+          .power_of_two = json_value<std::string>(body, "scale_calculation_mode", "even", what),
           .group_size = json_value<int64_t>(body, "group_size", 0, what),
           .axis = json_value<int64_t>(body, "ch_axis", -1, what),
           .block = json_value<std::vector<int64_t>>(body, "block_size", {}, what),
@@ -128,6 +129,14 @@ int64_t input_group(const Spec& spec) {
   spec.refuse();
 }
 
+PowerOfTwo power_of_two(const Spec& spec) {
+  if (spec.power_of_two == "floor") return PowerOfTwo::kFloor;
+  if (spec.power_of_two == "ceil") return PowerOfTwo::kCeil;
+  require(spec.power_of_two == "even", ErrorKind::kUnsupported, spec.what, ": scale_calculation_mode '",
+          spec.power_of_two.substr(0, 80), "' is not supported; 'even', 'floor' and 'ceil' are");
+  return PowerOfTwo::kRounded;
+}
+
 ActivationQuant read_input(const std::vector<Spec>& specs) {
   if (specs.empty()) return {};
   const Spec& spec = specs[0];
@@ -136,7 +145,10 @@ ActivationQuant read_input(const std::vector<Spec>& specs) {
                              .element = spec.type->element,
                              .group = input_group(spec),
                              .sym = spec.sym};
-  if (spec.scale_format == "e8m0") activation.scale = ScaleCodec::kE8M0;
+  if (spec.scale_format == "e8m0") {
+    activation.scale = ScaleCodec::kE8M0;
+    activation.power_of_two = power_of_two(spec);
+  }
   if (is_two_level(specs)) activation.scale = ScaleCodec::kE4M3FN;
   return activation;
 }

@@ -9,7 +9,9 @@ json activation_to_json(const ActivationQuant& activation) {
           {"element", element_info(activation.element).name},
           {"group", activation.group},
           {"sym", activation.sym},
+          {"narrow", activation.narrow},
           {"scale", scale_codec_info(activation.scale).name},
+          {"power_of_two", static_cast<int>(activation.power_of_two)},
           {"super_scale", activation.super_scale}};
 }
 
@@ -26,7 +28,9 @@ ActivationQuant activation_from_json(const json& value) {
           .element = by_name(kElements, value.at("element")).element,
           .group = value.at("group"),
           .sym = value.at("sym"),
+          .narrow = value.at("narrow"),
           .scale = by_name(kScaleCodecs, value.at("scale")).codec,
+          .power_of_two = static_cast<PowerOfTwo>(value.at("power_of_two").get<int>()),
           .super_scale = value.at("super_scale")};
 }
 

@@ -14,7 +14,8 @@ namespace quaver::nn {
 const KernelWeight* Linear::Impl::kernel_weight() const {
   if (overridden || observer || !on_cpu()) return nullptr;
   std::call_once(kernel_once, [this] {
-    kernel = plain.defined() ? KernelWeight::of(plain) : KernelWeight::of(*quant, exact_activations);
+    const bool exact = exact_activations || input.active();
+    kernel = plain.defined() ? KernelWeight::of(plain) : KernelWeight::of(*quant, exact);
   });
   return kernel.get();
 }
@@ -56,18 +57,20 @@ Linear Linear::quantized(std::shared_ptr<const QuantWeight> weight, std::optiona
   return layer;
 }
 
-at::Tensor Linear::forward(const at::Tensor& x) const {
-  if (impl_->observer) impl_->observer(x);
-  if (kernels_apply(x, {&impl_->plain}))
-    if (const KernelWeight* kernel = impl_->kernel_weight()) {
-      KernelWeight::Part part{kernel, impl_->kernel_bias};
+at::Tensor Linear::forward(const at::Tensor& x) const { return impl_->multiply(impl_->input.apply(x)); }
+
+at::Tensor Linear::Impl::multiply(const at::Tensor& x) const {
+  if (observer) observer(x);
+  if (kernels_apply(x, {&plain}))
+    if (const KernelWeight* weight = kernel_weight()) {
+      KernelWeight::Part part{weight, kernel_bias};
       return KernelWeight::run({&part, 1}, x)[0];
     }
-  std::optional<at::Tensor> bias = impl_->bias;
-  if (bias) bias = bias->to(x.scalar_type());
-  if (impl_->on_device && !impl_->overridden && !(c10::GradMode::is_enabled() && x.requires_grad()))
-    if (std::optional<at::Tensor> y = impl_->on_device->multiply(x, bias)) return *y;
-  return at::linear(x, dense_weight().to(x.scalar_type()), bias);
+  std::optional<at::Tensor> added = bias;
+  if (added) added = added->to(x.scalar_type());
+  if (on_device && !overridden && !(c10::GradMode::is_enabled() && x.requires_grad()))
+    if (std::optional<at::Tensor> y = on_device->multiply(x, added)) return *y;
+  return at::linear(x, dense().to(x.scalar_type()), added);
 }
 
 int64_t Linear::in_features() const { return impl_->shape.cols; }
@@ -75,13 +78,14 @@ int64_t Linear::out_features() const { return impl_->shape.rows; }
 const std::optional<at::Tensor>& Linear::bias() const { return impl_->bias; }
 std::shared_ptr<const QuantWeight> Linear::quant_weight() const { return impl_->quant; }
 
-at::Tensor Linear::dense_weight() const {
-  if (impl_->plain.defined()) return impl_->plain;
-  if (impl_->on_device) return impl_->on_device->dense(impl_->compute_dtype);
-  require(impl_->quant != nullptr, ErrorKind::kInternal, "this weight was kept in its kernel's layout only");
-  Buffer values = Buffer::copy_of(dequantize(*impl_->quant));
-  return tensor_over({DType::kF32, {out_features(), in_features()}, values}, "weight")
-      .to(impl_->compute_dtype);
+at::Tensor Linear::dense_weight() const { return impl_->dense(); }
+
+at::Tensor Linear::Impl::dense() const {
+  if (plain.defined()) return plain;
+  if (on_device) return on_device->dense(compute_dtype);
+  require(quant != nullptr, ErrorKind::kInternal, "this weight was kept in its kernel's layout only");
+  Buffer values = Buffer::copy_of(dequantize(*quant));
+  return tensor_over({DType::kF32, {shape.rows, shape.cols}, values}, "weight").to(compute_dtype);
 }
 
 void Linear::set_dense_weight(at::Tensor weight) {
@@ -95,6 +99,10 @@ void Linear::set_dense_weight(at::Tensor weight) {
 void Linear::set_input_observer(std::function<void(const at::Tensor&)> observer) {
   impl_->observer = std::move(observer);
 }
+
+void Linear::set_input_quant(InputQuant quant) { impl_->input = std::move(quant); }
+
+const InputQuant& Linear::input_quant() const { return impl_->input; }
 
 void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }
 

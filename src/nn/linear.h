@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/quant_weight.h"
+#include "nn/activation_quant.h"
 
 namespace quaver::nn {
 
@@ -28,7 +29,8 @@ class Linear {
   // Takes a plain weight [out, in] of any floating dtype and an optional bias [out]. The ATen body converts
   // it to the activations' dtype on each call when they differ; the kernel reads it as it is.
   static Linear plain(at::Tensor weight, std::optional<at::Tensor> bias);
-  // Takes a quantized weight; `compute_dtype` is that of activations on the ATen path.
+  // Takes a quantized weight; `compute_dtype` is that of activations on the ATen path. What the weight asks
+  // of its input is left to set_input_quant.
   static Linear quantized(std::shared_ptr<const QuantWeight> weight, std::optional<at::Tensor> bias,
                           at::ScalarType compute_dtype, at::Device device);
 
@@ -42,7 +44,11 @@ class Linear {
   at::Tensor dense_weight() const;  // [out, in]
   // From now on forward multiplies exactly this tensor, gradients included; for tuning.
   void set_dense_weight(at::Tensor weight);
-  // Called with each input before it is multiplied, for calibration; null stops it. Inputs then take the ATen
+  // From now on forward quantizes its input so, and no kernel rounds it further; before first use. The weight
+  // must not hold the input's multiplier too.
+  void set_input_quant(InputQuant quant);
+  const InputQuant& input_quant() const;
+  // Called with each input as it is multiplied, for calibration; null stops it. Inputs then take the ATen
   // body.
   void set_input_observer(std::function<void(const at::Tensor&)> observer);
   // Null when the weight is plain.
@@ -67,9 +73,9 @@ class Linear {
   std::unique_ptr<Impl> impl_;
 };
 
-// Layers over one input (q, k, v; gate, up) run as one: where they share a kernel, a step prepares x once and
-// issues one parallel loop. Results equal those of the single layers. Borrows the layers, which must not
-// move.
+// Layers over one input (q, k, v; gate, up) run as one: where they quantize x alike, it is done once, and
+// where they share a kernel too, a step prepares x once and issues one parallel loop. Results equal those of
+// the single layers. Borrows the layers, which must not move.
 class LinearGroup {
  public:
   explicit LinearGroup(std::vector<const Linear*> layers) : layers_(std::move(layers)) {}
@@ -79,6 +85,7 @@ class LinearGroup {
   void prepare() const;                                        // as Linear::prepare
 
  private:
+  bool share_input() const;
   bool share_kernel(const at::Tensor& x) const;
   std::vector<const Linear*> layers_;
 };

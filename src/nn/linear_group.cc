@@ -1,8 +1,16 @@
 // LinearGroup: layers over one input as one multiplication.
+#include <algorithm>
+
 #include "nn/kernel_path.h"
 #include "nn/linear_impl.h"
 
 namespace quaver::nn {
+
+bool LinearGroup::share_input() const {
+  const InputQuant& first = layers_.front()->impl_->input;
+  return std::all_of(layers_.begin(), layers_.end(),
+                     [&](const Linear* layer) { return layer->impl_->input.agrees_with(first); });
+}
 
 bool LinearGroup::share_kernel(const at::Tensor& x) const {
   const kernels::LinearKernel* shared = nullptr;
@@ -16,14 +24,17 @@ bool LinearGroup::share_kernel(const at::Tensor& x) const {
 }
 
 std::vector<at::Tensor> LinearGroup::forward(const at::Tensor& x) const {
-  if (share_kernel(x)) {
+  const bool shared = share_input();
+  const at::Tensor input = shared ? layers_.front()->impl_->input.apply(x) : x;
+  if (shared && share_kernel(input)) {
     std::vector<KernelWeight::Part> parts;
     for (const Linear* layer : layers_)
       parts.push_back({layer->impl_->kernel_weight(), layer->impl_->kernel_bias});
-    return KernelWeight::run(parts, x);
+    return KernelWeight::run(parts, input);
   }
   std::vector<at::Tensor> results;
-  for (const Linear* layer : layers_) results.push_back(layer->forward(x));
+  for (const Linear* layer : layers_)
+    results.push_back(shared ? layer->impl_->multiply(input) : layer->forward(x));
   return results;
 }
 

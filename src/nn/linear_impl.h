@@ -24,11 +24,15 @@ struct Linear::Impl {
   bool overridden = false;  // by set_dense_weight
   std::function<void(const at::Tensor&)> observer;
   bool exact_activations = false;  // asked of the kernel
+  InputQuant input;
 
   mutable std::once_flag kernel_once;
   mutable std::unique_ptr<KernelWeight> kernel;
 
   bool on_cpu() const { return plain.defined() ? plain.is_cpu() : !on_device; }
+  // forward of an input that is quantized already, where it is to be.
+  at::Tensor multiply(const at::Tensor& x) const;
+  at::Tensor dense() const;  // Linear::dense_weight
   // Null when no kernel takes this weight, when one was set by hand, or while an observer listens.
   const KernelWeight* kernel_weight() const;
   // The kernel that kernel_weight lays it out for, without doing so.

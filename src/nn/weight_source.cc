@@ -94,21 +94,32 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
           prefix, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [", out, ", ",
           in, "]");
   std::optional<at::Tensor> bias = bias_of(prefix, out, rule);
-  if (quant->activation.mode != ActivationQuant::Mode::kNone) ++plain_inputs_;
+  const InputQuant input = take_input_quant(*quant);
   bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*quant));
   Linear layer =
       Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
   if (!keep) layer = Linear::plain(layer.dense_weight().to(options_.device), bias);
+  layer.set_input_quant(input);
   if (keep) settle(layer, plan.tensors);
   return layer;
+}
+
+// Moves what the weight asks of its input out of it, multiplier included: it comes before the rounding.
+InputQuant WeightSource::take_input_quant(QuantWeight& weight) {
+  if (weight.activation.mode == ActivationQuant::Mode::kNone) return {};
+  ++inputs_[describe(weight.activation)];
+  if (!options_.strict_activations) return {};
+  return {std::exchange(weight.activation, {}), std::exchange(weight.input_multiplier, {}), options_.device};
 }
 
 void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) {
   if (!options_.kernel_layout_only) return;
   if (options_.device.is_cpu() && layer.quant_weight() && layer.kernel_name() == "aten") {
     at::ScalarType dtype = options_.exact_activations ? at::kFloat : at::kBFloat16;
+    const InputQuant input = layer.input_quant();
     layer = Linear::plain(layer.dense_weight().to(dtype), layer.bias());
+    layer.set_input_quant(input);
     ++expanded_;
   }
   bool aten_runs = options_.device.is_cpu() && options_.compute_dtype != at::kFloat;
@@ -133,10 +144,20 @@ void WeightSource::ignore_if(bool (*matches)(std::string_view)) {
     if (matches(info.name)) used_.insert(info.name);
 }
 
+void WeightSource::log_inputs() {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, count] : std::exchange(inputs_, {})) kinds.push_back(cat(count, " ", kind));
+  if (kinds.empty()) return;
+  const std::string where = checkpoint_.path().string();
+  if (options_.strict_activations)
+    log_info(where, ": layers with quantized inputs: ", joined(kinds, kinds.size()));
+  else
+    log_warning(where, ": layers that ask for quantized inputs and get them as they come: ",
+                joined(kinds, kinds.size()));
+}
+
 void WeightSource::finish(std::string_view prefix) {
-  if (int64_t count = std::exchange(plain_inputs_, 0))
-    log_warning(checkpoint_.path().string(), ": ", count,
-                " layers ask for quantized inputs; they are multiplied with inputs as they come");
+  log_inputs();
   if (int64_t count = std::exchange(expanded_, 0))
     log_warning(checkpoint_.path().string(), ": no kernel multiplies the weights of ", count,
                 " layers as they are stored; they are held expanded to 16 bits or more");

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -23,6 +24,8 @@ struct LoadOptions {
   // Layers that kernels run keep nothing but their kernel's layout (Linear::keep_kernel_layout_only), made
   // while loading: half the memory. For serving.
   bool kernel_layout_only = false;
+  // Inputs of layers are quantized as the checkpoint asks; false: weights alone are.
+  bool strict_activations = true;
   bool exact_activations = false;  // kernels must not round activations; for evaluation
   bool force_tied_head = false;    // use the embedding as the head whatever the config says
 };
@@ -59,11 +62,13 @@ class WeightSource {
   void ignore(std::string_view name);
   void ignore_if(bool (*matches)(std::string_view name));
   // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took. Logs how many layers so far
-  // run otherwise than the checkpoint asks.
+  // quantize their inputs, and how many run otherwise than the checkpoint asks.
   void finish(std::string_view prefix);
 
  private:
   TensorView take(std::string_view name);
+  InputQuant take_input_quant(QuantWeight& weight);
+  void log_inputs();
   at::Tensor stored(std::string_view name, const std::vector<int64_t>& shape);
   std::optional<at::Tensor> bias_of(std::string_view prefix, int64_t out, Bias rule);
   std::string where(std::string_view name) const;
@@ -72,8 +77,8 @@ class WeightSource {
   LoadOptions options_;
   const Format* format_;
   std::set<std::string, std::less<>> used_;
-  int64_t plain_inputs_ = 0;  // layers whose checkpoint asks for quantized inputs
-  int64_t expanded_ = 0;      // layers that no kernel takes
+  std::map<std::string, int64_t> inputs_;  // layers by what the checkpoint asks of their input, where it does
+  int64_t expanded_ = 0;                   // layers that no kernel takes
 };
 
 }  // namespace quaver::nn

@@ -89,6 +89,7 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
                        .device = device,
                        .kernel_layout_only = true,
+                       .strict_activations = options.strict_activations,
                        .force_tied_head = options.tie_embeddings};
   load.exact_activations = options.dtype == "float32";
   nn::WeightSource source(*checkpoint, load);

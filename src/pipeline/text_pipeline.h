@@ -26,6 +26,8 @@ struct TextPipelineOptions {
   int64_t block_size = 16;             // tokens per block of the cache
   bool enable_prefix_caching = true;
   bool enable_chunked_prefill = true;
+  // Inputs of layers are quantized where the checkpoint asks for it; false: weights alone are.
+  bool strict_activations = true;
   bool tie_embeddings = false;  // use the embedding as the head whatever the config says
   int64_t max_queue = 1024;
 };

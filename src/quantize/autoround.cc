@@ -79,8 +79,10 @@ class BlockTuner {
         runner_(block, input.seqlen(), input.rows.device()),
         random_(options.seed * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(block_index)),
         split_(split_rows(input.num_rows(), random_)) {
-    for (TunedLayer& layer : layers)
+    for (TunedLayer& layer : layers) {
       weights_.push_back(make_tunable(layer.layer.linear->dense_weight(), layer.scheme, layer.shared_amax));
+      layer.layer.linear->set_input_quant({layer.activation, {}, input.rows.device()});
+    }
   }
 
   BlockLoss tune(const StepListener& listener) {

@@ -42,7 +42,10 @@ class Converter {
         progress_(progress),
         target_(target_of(options.to)),
         source_(models::open_model(options.model)),
-        load_{.compute_dtype = at::kFloat, .device = at::kCPU, .keep_quantized = true},
+        load_{.compute_dtype = at::kFloat,
+              .device = at::kCPU,
+              .keep_quantized = true,
+              .strict_activations = false},  // weights come with their input's multiplier
         shell_source_(*source_, load_),
         shell_(models::make_causal_lm_shell(shell_source_)),
         folder_(options.output_dir, options.overwrite),

@@ -56,6 +56,7 @@ TEST(AutoRoundFloats, SignAndMagnitudeInQuarters) {
   EXPECT_EQ(weight.activation, (ActivationQuant{.mode = Mode::kDynamic,
                                                 .element = Element::kInt4,
                                                 .group = 32,
+                                                .narrow = true,
                                                 .scale = ScaleCodec::kE8M0,
                                                 .super_scale = 0.25f}));
 }
@@ -102,6 +103,9 @@ TEST(AutoRoundFloats, InputsByTheirKeys) {
       activation({{"act_bits", 8}, {"act_data_type", "mx_fp"}, {"act_group_size", 32}}),
       (ActivationQuant{
           .mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = 32, .scale = ScaleCodec::kE8M0}));
+  EXPECT_EQ(
+      activation({{"act_bits", 8}, {"act_data_type", "mx_fp_rceil"}, {"act_group_size", 32}}).power_of_two,
+      PowerOfTwo::kFit);
 }
 
 // One layer is wider, one plain.

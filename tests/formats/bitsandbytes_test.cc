@@ -31,6 +31,7 @@ TEST(BitsAndBytes, EightBitsAreThoseOfTheTool) {
   EXPECT_EQ(load(*checkpoint, kQ).activation, (ActivationQuant{.mode = ActivationQuant::Mode::kDynamic,
                                                                .element = Element::kInt8,
                                                                .group = -1,
+                                                               .narrow = true,
                                                                .outlier_threshold = 6.0f}));
 }
 

@@ -14,12 +14,17 @@ struct Writable {
 };
 
 ActivationQuant float8_input(int64_t group, ScaleCodec scale = ScaleCodec::kF32) {
-  return {.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = group, .scale = scale};
+  ActivationQuant input{.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = group, .scale = scale};
+  if (scale == ScaleCodec::kE8M0) input.power_of_two = PowerOfTwo::kRoundedToOneBit;
+  return input;
 }
 
 ActivationQuant float4_input(int64_t group, ScaleCodec scale) {
   ActivationQuant input{.mode = Mode::kDynamic, .element = Element::kE2M1, .group = group, .scale = scale};
-  if (scale == ScaleCodec::kE8M0) return input;
+  if (scale == ScaleCodec::kE8M0) {
+    input.power_of_two = PowerOfTwo::kRoundedToOneBit;
+    return input;
+  }
   input.super_divisor = 7;
   input.super_scale = 1.0f / 7;
   return input;

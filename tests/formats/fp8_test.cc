@@ -81,6 +81,7 @@ TEST(Fp8, PowerOfTwoScales) {
   const QuantWeight weight = load(checkpoint, "layer");
   EXPECT_EQ(weight.scale.codec, ScaleCodec::kE8M0);
   EXPECT_EQ(weight.activation.scale, ScaleCodec::kE8M0);
+  EXPECT_EQ(weight.activation.power_of_two, PowerOfTwo::kFit);
   EXPECT_EQ(decode_scales(weight.scale), (std::vector<float>{0.5f, 1, 2, 0x1p-127f}));
 }
 

@@ -75,10 +75,11 @@ TEST(ModelOptActivation, IsWhatTheAlgorithmAsksFor) {
                                     .group = 16,
                                     .scale = ScaleCodec::kE4M3FN,
                                     .super_scale = 0x1.8p-10f}));
-  EXPECT_EQ(
-      from("modelopt-mxfp8", kQ).activation,
-      (ActivationQuant{
-          .mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = 32, .scale = ScaleCodec::kE8M0}));
+  EXPECT_EQ(from("modelopt-mxfp8", kQ).activation, (ActivationQuant{.mode = Mode::kDynamic,
+                                                                    .element = Element::kE4M3FN,
+                                                                    .group = 32,
+                                                                    .scale = ScaleCodec::kE8M0,
+                                                                    .power_of_two = PowerOfTwo::kFit}));
   EXPECT_EQ(from("modelopt-int8-smoothquant", kQ).activation.element, Element::kInt8);
   EXPECT_EQ(from("modelopt-int8-smoothquant", kQ).activation.mode, Mode::kStatic);
   EXPECT_EQ(from("modelopt-w4a8-awq", kQ).activation.element, Element::kE4M3FN);

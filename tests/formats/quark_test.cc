@@ -41,14 +41,31 @@ QuantWeight from(const char* folder, std::string_view layer) {
   return load(*open_hugging_face_folder(tool_folder(folder)), layer);
 }
 
-ActivationQuant mx(Element element) {
-  return {.mode = Mode::kDynamic, .element = element, .group = 32, .scale = ScaleCodec::kE8M0};
+ActivationQuant mx(Element element, PowerOfTwo rule = PowerOfTwo::kRounded) {
+  return {.mode = Mode::kDynamic,
+          .element = element,
+          .group = 32,
+          .scale = ScaleCodec::kE8M0,
+          .power_of_two = rule};
 }
 
 TEST(QuarkActivation, IsWhatTheSettingsAskFor) {
   EXPECT_EQ(from("quark-mxfp4", kQ).activation, mx(Element::kE2M1));
   EXPECT_EQ(from("quark-mxfp6-e3m2", kQ).activation, mx(Element::kE3M2));
   EXPECT_EQ(from("quark-int4-g64-reorder", kQ).activation, ActivationQuant{});
+  const auto with_rule = [](const char* rule) {
+    const auto real = open_hugging_face_folder(tool_folder("quark-mxfp4"));
+    const FixtureCopy copy(*real, [&](json& config) {
+      config.at("quantization_config")
+          .at("global_quant_config")
+          .at("input_tensors")["scale_calculation_mode"] = rule;
+    });
+    return load(copy, kQ).activation;
+  };
+  EXPECT_EQ(with_rule("floor"), mx(Element::kE2M1, PowerOfTwo::kFloor));
+  EXPECT_EQ(with_rule("ceil"), mx(Element::kE2M1, PowerOfTwo::kCeil));
+  EXPECT_THAT(error_of([&] { with_rule("odd"); }),
+              testing::HasSubstr("scale_calculation_mode 'odd' is not supported"));
   const ActivationQuant e4m3{.mode = Mode::kStatic, .element = Element::kE4M3FN, .static_scale = 0x1.36p-7f};
   EXPECT_EQ(from("quark-fp8-kv-fp8", kQ).activation, e4m3);
   EXPECT_EQ(from("quark-mxfp4-fp8", kQ).activation, e4m3);

@@ -7,7 +7,9 @@ SOURCE_DIR holds one folder per checkpoint: config.json and model.safetensors as
 or torchao 0.18.0) saved them from a random model of one or two layers, and expected.safetensors with weights as those tools dequantize them ("<layer>.weight", float32
 [out, in], scales widened to float32 first; rows 0..63 of large ones) and logits of a float32 model that uses them.
 
-Kept of the quantized tensors: everything, byte for byte. Of `WHOLE` checkpoints the plain tensors and the logits too. Expected weights are
+Kept of the quantized tensors: everything, byte for byte. Of `WHOLE` checkpoints the plain tensors and the logits too; of `LOGITS` the tool's
+own logits ("logits": inputs quantized as the folder asks) of the last tokens. Embedding and head are the same in all that share a base
+model, so one whole folder lends them to the others. Expected weights are
 cut to their first rows; the FNV-1a 64 hash of all rows stands in weights.json, with -0 counted as 0 (some tools dequantize by a product
 with the identity, which loses the sign of zero).
 """
@@ -29,6 +31,11 @@ PARTS += ["quark-fp8-kv-fp8", "quark-int4-g64-reorder", "quark-int8", "quark-mix
           "quark-mxfp6-e3m2", "quark-nvfp4"]
 PARTS += ["bitsandbytes-int8", "bitsandbytes-nf4-double"]
 PARTS += ["torchao-float8wo", "torchao-fqn-to-config", "torchao-int8da-int8w", "torchao-int8wo", "torchao-intx-int4-g32"]
+# Those that quantize inputs, as far as their tool does so on a CPU.
+LOGITS = ["autoround-ct-int8-w8a8", "autoround-ct-mxfp8", "autoround-mxfp8", "autoround-mxint4", "autoround-nvfp4-e5m3", "bitsandbytes-int8",
+          "ct-fp8-block", "ct-fp8-dynamic", "ct-mxfp4", "ct-nvfp4", "modelopt-fp8-kv-fp8", "modelopt-fp8-pc-pt", "modelopt-int8-smoothquant",
+          "modelopt-w4a8-awq", "quark-fp8-kv-fp8", "quark-int8", "quark-mixed", "quark-mxfp4", "quark-mxfp4-fp8", "quark-mxfp6-e3m2",
+          "quark-nvfp4", "torchao-int8da-int8w"]
 ROWS = 4
 
 
@@ -44,7 +51,7 @@ def tensors(path):
         return {name: f.get_tensor(name) for name in f.keys()}, f.metadata()
 
 
-def trim(source, target, whole):
+def trim(source, target, whole, logits):
     os.makedirs(target, exist_ok=True)
     for name in ("config.json", "quantization_config.json", "quantize_config.json", "hf_quant_config.json"):
         if os.path.exists(os.path.join(source, name)):
@@ -61,8 +68,10 @@ def trim(source, target, whole):
         if name.endswith(".weight"):
             hashes[name] = {"rows": value.shape[0], "fnv1a": fnv1a((value + 0.0).contiguous().numpy().tobytes())}
             kept[name] = value[:ROWS].contiguous()
-        elif whole:
+        elif whole or (logits and name == "input_ids"):
             kept[name] = value
+        elif logits and name == "logits":
+            kept[name] = value[-ROWS:].contiguous()
     save_file(kept, os.path.join(target, "expected.safetensors"))
     with open(os.path.join(target, "weights.json"), "w") as f:
         json.dump(hashes, f, indent=1, sort_keys=True)
@@ -71,4 +80,4 @@ def trim(source, target, whole):
 
 if __name__ == "__main__":
     for folder in sys.argv[3:] or WHOLE + PARTS:
-        trim(os.path.join(sys.argv[1], folder), os.path.join(sys.argv[2], folder), folder in WHOLE)
+        trim(os.path.join(sys.argv[1], folder), os.path.join(sys.argv[2], folder), folder in WHOLE, folder in LOGITS)
