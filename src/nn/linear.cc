@@ -23,7 +23,7 @@ const KernelWeight* Linear::Impl::kernel_weight() const {
 const kernels::LinearKernel* Linear::Impl::chosen_kernel() const {
   if (overridden || observer || !on_cpu()) return nullptr;
   if (plain.defined()) return KernelWeight::choose(plain);
-  return quant ? KernelWeight::choose(*quant, exact_activations) : &kernel->kernel();
+  return quant ? KernelWeight::choose(*quant, exact_activations || input.active()) : &kernel->kernel();
 }
 
 Linear::Linear() : impl_(std::make_unique<Impl>()) {}

