@@ -1,6 +1,5 @@
 #include "quantize/batch_runner.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -12,24 +11,9 @@
 
 #include "base/thread_pool.h"
 #include "nn/attention_context.h"
+#include "quantize/aten_threads.h"
 
 namespace quaver::quantize {
-namespace {
-
-// ATen's threads for operations that this thread starts, while it lives.
-class AtenThreads {
- public:
-  explicit AtenThreads(int threads) : before_(at::get_num_threads()) { at::set_num_threads(threads); }
-  ~AtenThreads() { at::set_num_threads(before_); }
-  AtenThreads(const AtenThreads&) = delete;
-  AtenThreads& operator=(const AtenThreads&) = delete;
-
- private:
-  int before_;
-};
-
-}  // namespace
-
 void add_gradients(std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts) {
   if (sums.empty()) sums.resize(parts.size());
   global_thread_pool().parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 
+#include "base/thread_pool.h"
+#include "quantize/aten_threads.h"
 #include "quantize/tiles.h"
 
 namespace quaver::quantize {
@@ -31,13 +33,11 @@ int64_t rows_per_piece(const at::Tensor& weight, Extent2d tile) {
 
 at::Tensor search_ranges(const at::Tensor& weight, Extent2d tile, const at::Tensor& importance,
                          const FakeRows& fake) {
-  at::NoGradGuard no_grad;
   int64_t out = weight.size(0), tile_rows = (out + tile.rows - 1) / tile.rows;
   at::Tensor ratios = at::ones({tile_rows, (weight.size(1) + tile.cols - 1) / tile.cols},
                                at::TensorOptions(at::kFloat).device(weight.device()));
-  int64_t piece = rows_per_piece(weight, tile);
-  for (int64_t first = 0; first < out; first += piece) {
-    int64_t count = std::min(piece, out - first);
+  auto search_rows = [&](int64_t first, int64_t count) {
+    at::NoGradGuard no_grad;
     at::Tensor part = weight.narrow(0, first, count).to(at::kFloat);
     at::Tensor ratio = ratios.narrow(0, first / tile.rows, (count + tile.rows - 1) / tile.rows);
     auto errors_at = [&](float r) { return tile_errors(fake(first, count, r), part, importance, tile); };
@@ -48,7 +48,16 @@ at::Tensor search_ranges(const at::Tensor& weight, Extent2d tile, const at::Tens
       ratio.masked_fill_(errors < best, r);
       best = at::minimum(errors, best);
     }
+  };
+  int64_t piece = rows_per_piece(weight, tile);
+  if (!weight.is_cpu()) {
+    search_rows(0, out);
+    return ratios;
   }
+  global_thread_pool().parallel_for((out + piece - 1) / piece, 1, [&](int64_t begin, int64_t end) {
+    AtenThreads alone(1);
+    for (int64_t i = begin; i < end; ++i) search_rows(i * piece, std::min(piece, out - i * piece));
+  });
   return ratios;
 }
 
