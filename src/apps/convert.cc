@@ -54,9 +54,11 @@ class PlainModel {
  public:
   PlainModel(const Flags& flags, bool is_quantized) : path_(flags.model) {
     if (!is_quantized) return;
-    made_ = flags.output_dir.string() + ".plain";
-    path_ = made_.string();
-    to_plain({.model = flags.model, .overwrite = true}, made_, "bf16");
+    std::filesystem::path normal = flags.output_dir.lexically_normal();
+    if (!normal.has_filename()) normal = normal.parent_path();  // "out/"
+    path_ = normal.string() + ".plain";
+    to_plain({.model = flags.model}, path_, "bf16");
+    made_ = path_;  // from here on it is ours to delete
   }
   ~PlainModel() {
     if (!made_.empty()) remove_tree(made_);

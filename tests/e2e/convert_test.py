@@ -69,6 +69,18 @@ def test_other_values_need_a_scheme_and_say_so(run, tiny_model, tmp_path):
     assert all(row["storage"].startswith("e2m1") for row in rows)
 
 
+def test_rounding_anew_deletes_nothing_that_was_there(run, tiny_model, tmp_path):
+    a = quantize(run, tiny_model, tmp_path / "a", "auto_round", "--scheme", "W4A16", "--group_size", 32)
+    (tmp_path / "m.plain").mkdir()
+    (tmp_path / "m.plain" / "diary.txt").write_text("mine")
+    done = run("convert", a, "--to", "modelopt", "--scheme", "NVFP4", "--output", str(tmp_path / "m") + "/", status=2)
+    assert "m.plain exists" in done.stderr and (tmp_path / "m.plain" / "diary.txt").read_text() == "mine"
+    (tmp_path / "m.plain" / "diary.txt").unlink()
+    (tmp_path / "m.plain").rmdir()
+    run("convert", a, "--to", "modelopt", "--scheme", "NVFP4", "--output", str(tmp_path / "m") + "/")
+    assert (tmp_path / "m" / "config.json").exists() and not list(tmp_path.glob("m.*"))
+
+
 @pytest.mark.parametrize("flags,words", [
     (["--to", "llm_compressor"], "holds no quantized layers"),
     (["--to", "int5"], "--to must be"),
