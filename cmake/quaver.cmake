@@ -8,6 +8,13 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# quaver_together(TARGET): several of its files at a time, since their headers take longer to read than they do themselves.
+# So names in anonymous namespaces differ within a folder. Off gives one command per file, as editors want.
+option(QUAVER_UNITY "Compile files that share slow headers together" ON)
+function(quaver_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${QUAVER_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+endfunction()
+
 find_program(CCACHE ccache)
 if(CCACHE)
   # Without these ccache does not cache files that use a precompiled header.
@@ -46,9 +53,9 @@ function(quaver_isa_flags)
   endforeach()
 endfunction()
 
-# quaver_library(NAME [TORCH] [DEPS lib...]): every .cc below this folder becomes libquaver_NAME.
+# quaver_library(NAME [TORCH] [TOGETHER] [DEPS lib...]): every .cc below this folder becomes libquaver_NAME.
 function(quaver_library name)
-  cmake_parse_arguments(ARG "TORCH" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "TORCH;TOGETHER" "" "DEPS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cc)
   file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${name}/*.cu)
   if(QUAVER_CUDA)  # x.cu stands in the place of x_stub.cc
@@ -73,6 +80,9 @@ function(quaver_library name)
   endif()
   if(ARG_TORCH)
     quaver_use_torch(quaver_${name} ${scope})
+  endif()
+  if(sources AND (ARG_TORCH OR ARG_TOGETHER))
+    quaver_together(quaver_${name})
   endif()
 endfunction()
 
@@ -112,6 +122,8 @@ function(quaver_test name)
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR}/tests)
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   target_compile_definitions(${target} PRIVATE QUAVER_TEST_DATA="${CMAKE_SOURCE_DIR}/tests")
+  target_compile_options(${target} PRIVATE -O1)  # what is tested is optimized in the libraries
+  quaver_together(${target})
   if(ARG_TORCH)
     quaver_use_torch(${target} PRIVATE)
   endif()

@@ -14,7 +14,7 @@
 namespace quaver::apps {
 namespace {
 
-struct Flags {
+struct BenchFlags {
   pipeline::TextPipelineOptions model;
   std::vector<int64_t> prompts{512}, generations{128}, depths{0}, sequences{1};
   std::vector<std::string> both;  // "512,128"
@@ -33,7 +33,7 @@ std::pair<int64_t, int64_t> parse_pair(const std::string& text) {
 }
 
 // Every kind of test at every depth and with every number of sequences.
-std::vector<eval::SpeedTest> tests_of(const Flags& flags) {
+std::vector<eval::SpeedTest> tests_of(const BenchFlags& flags) {
   std::vector<eval::SpeedTest> kinds;
   for (int64_t prompt : flags.prompts)
     if (prompt > 0) kinds.push_back({.prompt = prompt});
@@ -63,7 +63,7 @@ pipeline::TextPipelineOptions sized_for(pipeline::TextPipelineOptions options,
   return options;
 }
 
-int run(const Flags& flags) {
+int run_bench(const BenchFlags& flags) {
   require(flags.output == "md" || flags.output == "json", ErrorKind::kInvalidInput,
           "--output must be md or json, got '", flags.output, "'");
   require(flags.repetitions >= 1, ErrorKind::kInvalidInput, "--repetitions must be at least 1, got ",
@@ -100,7 +100,7 @@ void add_list(CLI::App& app, const std::string& names, std::vector<int64_t>& val
 }  // namespace
 
 std::function<int()> add_bench(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<BenchFlags>();
   add_text_model_flags(app, flags->model);
   add_list(app, "-p,--n-prompt", flags->prompts,
            "prompt tokens to read; several with commas, 0 = no such test");
@@ -114,7 +114,7 @@ std::function<int()> add_bench(CLI::App& app) {
   app.add_option("-t,--threads", flags->threads, "threads of the kernels; 0 = one per processor")
       ->capture_default_str();
   app.add_option("-o,--output", flags->output, "md or json")->capture_default_str();
-  return [flags] { return run(*flags); };
+  return [flags] { return run_bench(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -13,7 +13,7 @@
 namespace quaver::apps {
 namespace {
 
-struct Flags {
+struct ChatFlags {
   pipeline::TextPipelineOptions model;
   std::string system;
   llm::SamplingParams sampling{.temperature = 0.7f, .top_p = 0.95f};
@@ -27,7 +27,7 @@ std::vector<int32_t> rendered(const pipeline::Pipeline& model, const ordered_jso
   return model.tokenizer().encode(model.chat_template()->render(input), false);
 }
 
-int run(Flags flags) {
+int run_chat(ChatFlags flags) {
   flags.model.model = resolve_model(flags.model.model);
   std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(flags.model);
   require(model->chat_template() != nullptr, ErrorKind::kUnsupported, flags.model.model,
@@ -52,13 +52,13 @@ int run(Flags flags) {
 }  // namespace
 
 std::function<int()> add_chat(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ChatFlags>();
   add_text_model_flags(app, flags->model);
   add_flag(app, "system", flags->system, "system message to begin with");
   add_flag(app, "temperature", flags->sampling.temperature, "0 = always the most likely token");
   add_flag(app, "top-p", flags->sampling.top_p, "share of probability to draw from");
   app.add_option("--seed", flags->sampling.seed, "of the draws");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_chat(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
+#include "base/byte_text.h"
 #include "base/error.h"
 #include "base/remove_tree.h"
 #include "quantize/export.h"
@@ -16,23 +17,17 @@ namespace {
 
 using namespace quantize;
 
-struct Flags {
+struct ConvertFlags {
   std::string model, to = "bf16", scheme, method = "rtn";
   std::filesystem::path output_dir;
   bool overwrite = false;
 };
 
-std::string megabytes(int64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
-  return text;
-}
-
-void print_result(const Flags& flags, const std::string& what, int64_t bytes) {
+void print_result(const ConvertFlags& flags, const std::string& what, int64_t bytes) {
   std::printf("%s: %s, %s\n", flags.output_dir.c_str(), what.c_str(), megabytes(bytes).c_str());
 }
 
-int64_t to_plain(const Flags& flags, const std::filesystem::path& target, const std::string& type) {
+int64_t to_plain(const ConvertFlags& flags, const std::filesystem::path& target, const std::string& type) {
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
   ConvertOptions options{
       .model = flags.model, .output_dir = target, .to = type, .overwrite = flags.overwrite};
@@ -41,7 +36,7 @@ int64_t to_plain(const Flags& flags, const std::filesystem::path& target, const 
   return bytes;
 }
 
-int64_t to_same_values(const Flags& flags, const Format& format) {
+int64_t to_same_values(const ConvertFlags& flags, const Format& format) {
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
   RepackOptions options{.model = flags.model, .output_dir = flags.output_dir, .overwrite = flags.overwrite};
   int64_t bytes = repack(options, format, *progress);
@@ -52,7 +47,7 @@ int64_t to_same_values(const Flags& flags, const Format& format) {
 // The plain weights of a quantized model, in a folder beside the result that goes away again.
 class PlainModel {
  public:
-  PlainModel(const Flags& flags, bool is_quantized) : path_(flags.model) {
+  PlainModel(const ConvertFlags& flags, bool is_quantized) : path_(flags.model) {
     if (!is_quantized) return;
     std::filesystem::path normal = flags.output_dir.lexically_normal();
     if (!normal.has_filename()) normal = normal.parent_path();  // "out/"
@@ -72,7 +67,7 @@ class PlainModel {
   std::filesystem::path made_;
 };
 
-int64_t to_new_values(const Flags& flags, bool is_quantized) {
+int64_t to_new_values(const ConvertFlags& flags, bool is_quantized) {
   PlainModel plain(flags, is_quantized);
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("rounding");
   JobOptions job{.model = plain.path(),
@@ -84,7 +79,7 @@ int64_t to_new_values(const Flags& flags, bool is_quantized) {
   return run_job(job, {.progress = progress.get()}).bytes;
 }
 
-int run(Flags flags) {
+int run_convert(ConvertFlags flags) {
   flags.model = resolve_model(flags.model);
   require(flags.method == "rtn" || flags.method == "autoround", ErrorKind::kInvalidInput,
           "--method must be rtn or autoround, got '", flags.method, "'");
@@ -110,7 +105,7 @@ int run(Flags flags) {
 }  // namespace
 
 std::function<int()> add_convert(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ConvertFlags>();
   add_model(app, flags->model);
   app.add_option("--to", flags->to,
                  cat("bf16, fp32, ", writable_format_names(),
@@ -120,7 +115,7 @@ std::function<int()> add_convert(CLI::App& app) {
   app.add_option("--scheme", flags->scheme, cat("round the weights anew: ", preset_names()));
   add_flag(app, "method", flags->method, "how --scheme rounds: rtn or autoround");
   add_switch(app, "overwrite", flags->overwrite, "replace an existing output folder");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_convert(*flags); };
 }
 
 }  // namespace quaver::apps

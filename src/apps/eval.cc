@@ -14,13 +14,13 @@ namespace {
 
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
-struct Flags {
+struct EvalFlags {
   std::string model, reference, text, output_json;
   int64_t seqlen = 512, tokens = 50000;
   bool strict_activations = true, print_json = false;
 };
 
-std::vector<int32_t> tokens_of(const Flags& flags, const std::string& model) {
+std::vector<int32_t> tokens_of(const EvalFlags& flags, const std::string& model) {
   std::string text = read_text_file(flags.text, kMaxTextBytes);
   std::vector<int32_t> ids = models::open_tokenizer(model)->encode(text, false, false);
   if (static_cast<int64_t>(ids.size()) > flags.tokens) ids.resize(static_cast<size_t>(flags.tokens));
@@ -44,7 +44,7 @@ Loaded load(const std::string& path, bool strict_activations) {
   return loaded;
 }
 
-void print_table(const eval::TextEvaluation& e) {
+void print_evaluation(const eval::TextEvaluation& e) {
   std::printf("tokens               %ld in chunks of %ld\n", e.num_tokens, e.chunk_length);
   std::printf("perplexity           %.4f +- %.4f\n", e.perplexity, e.perplexity_standard_error);
   if (!e.kl) return;
@@ -55,7 +55,7 @@ void print_table(const eval::TextEvaluation& e) {
               e.top1_agreement->standard_error);
 }
 
-int run(const Flags& flags) {
+int run_eval(const EvalFlags& flags) {
   std::string path = resolve_model(flags.model);
   std::vector<int32_t> tokens = tokens_of(flags, path);
   Loaded model = load(path, flags.strict_activations);
@@ -72,14 +72,14 @@ int run(const Flags& flags) {
   if (flags.print_json)
     std::printf("%s\n", document.dump(1).c_str());
   else
-    print_table(result);
+    print_evaluation(result);
   return 0;
 }
 
 }  // namespace
 
 std::function<int()> add_eval(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<EvalFlags>();
   add_model(app, flags->model);
   add_flag(app, "text", flags->text, "text file to predict")->required();
   add_flag(app, "reference", flags->reference, "model to compare with, usually the one before quantization");
@@ -88,7 +88,7 @@ std::function<int()> add_eval(CLI::App& app) {
   add_flag(app, "output_json", flags->output_json, "also write the figures to this file");
   add_strict_activations(app, flags->strict_activations);
   app.add_flag("--json", flags->print_json, "print JSON");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_eval(*flags); };
 }
 
 }  // namespace quaver::apps

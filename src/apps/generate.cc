@@ -9,13 +9,13 @@
 namespace quaver::apps {
 namespace {
 
-struct Flags {
+struct GenerateFlags {
   pipeline::TextPipelineOptions model;
   std::string prompt;
   llm::SamplingParams sampling{.max_tokens = 128};
 };
 
-int run(Flags flags) {
+int run_generate(GenerateFlags flags) {
   flags.model.model = resolve_model(flags.model.model);
   std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(flags.model);
   print_answer(*model, model->tokenizer().encode(flags.prompt, true), flags.sampling);
@@ -26,7 +26,7 @@ int run(Flags flags) {
 }  // namespace
 
 std::function<int()> add_generate(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<GenerateFlags>();
   add_text_model_flags(app, flags->model);
   add_flag(app, "prompt", flags->prompt, "text to complete")->required();
   add_flag(app, "max-tokens", flags->sampling.max_tokens, "tokens to add at most");
@@ -34,7 +34,7 @@ std::function<int()> add_generate(CLI::App& app) {
   add_flag(app, "top-p", flags->sampling.top_p, "share of probability to draw from");
   add_flag(app, "top-k", flags->sampling.top_k, "number of tokens to draw from; 0 = all");
   app.add_option("--seed", flags->sampling.seed, "of the draws");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_generate(*flags); };
 }
 
 }  // namespace quaver::apps

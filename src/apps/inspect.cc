@@ -68,8 +68,8 @@ json to_json(const models::CausalLmInfo& info, const std::string& format, const 
           {"linears", list}};
 }
 
-void print_table(const models::CausalLmInfo& info, const std::string& format,
-                 const std::vector<Layer>& layers, int64_t total_bytes) {
+void print_layers(const models::CausalLmInfo& info, const std::string& format,
+                  const std::vector<Layer>& layers, int64_t total_bytes) {
   std::printf("%s, %s: %ld layers, hidden %ld, %ld/%ld heads of %ld, vocabulary %ld, context %ld%s\n",
               info.family.c_str(), format.c_str(), info.num_layers, info.hidden_size, info.num_heads,
               info.num_kv_heads, info.head_dim, info.vocab_size, info.max_position_embeddings,
@@ -89,7 +89,7 @@ void print_table(const models::CausalLmInfo& info, const std::string& format,
               static_cast<double>(total_bytes) / 1e6);
 }
 
-int run(const std::string& argument, bool as_json) {
+int run_inspect(const std::string& argument, bool as_json) {
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(resolve_model(argument));
   nn::WeightSource source(*checkpoint, {});
   std::unique_ptr<models::CausalLm> model = models::load_causal_lm(source);
@@ -101,7 +101,7 @@ int run(const std::string& argument, bool as_json) {
   if (as_json)
     std::printf("%s\n", to_json(model->info(), format, layers, total_bytes).dump(1).c_str());
   else
-    print_table(model->info(), format, layers, total_bytes);
+    print_layers(model->info(), format, layers, total_bytes);
   return 0;
 }
 
@@ -112,7 +112,7 @@ std::function<int()> add_inspect(CLI::App& app) {
   auto as_json = std::make_shared<bool>(false);
   add_model(app, *model);
   app.add_flag("--json", *as_json, "print JSON");
-  return [model, as_json] { return run(*model, *as_json); };
+  return [model, as_json] { return run_inspect(*model, *as_json); };
 }
 
 }  // namespace quaver::apps

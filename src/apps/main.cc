@@ -12,7 +12,7 @@ namespace {
 
 int status_of(const Error& error) { return error.kind() == ErrorKind::kInvalidInput ? 2 : 1; }
 
-int run(int argc, char** argv) {
+int run_main(int argc, char** argv) {
   CLI::App app("Quantize a model once with AutoRound and serve the folder it wrote.", "quaver");
   app.set_version_flag("--version", version_text());
   app.option_defaults()->multi_option_policy(
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   quaver::apps::log_torch_warnings();
   try {
-    return quaver::apps::run(argc, argv);
+    return quaver::apps::run_main(argc, argv);
   } catch (const quaver::Error& e) {
     std::fprintf(stderr, "quaver: %s\n", e.what());
     return quaver::apps::status_of(e);

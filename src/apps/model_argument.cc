@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/byte_text.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "checkpoint/printable.h"
@@ -11,12 +12,6 @@
 
 namespace quaver::apps {
 namespace {
-
-std::string megabytes(uint64_t bytes) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
-  return text;
-}
 
 // One line per reason: how many files, how much, and a few names.
 void tell_skipped(const std::vector<hub::SkippedFile>& skipped) {

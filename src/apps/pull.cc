@@ -8,13 +8,13 @@
 namespace quaver::apps {
 namespace {
 
-struct Flags {
+struct PullFlags {
   std::string repo, revision, token;
   hub::FilePatterns patterns;
   bool quiet = false;
 };
 
-hub::PullOptions options_of(const Flags& flags) {
+hub::PullOptions options_of(const PullFlags& flags) {
   auto name = hub::parse_repo_name(flags.repo);
   require(name.has_value(), ErrorKind::kInvalidInput, "'", flags.repo,
           "' is not a repository id; expected ORG/NAME, ORG/NAME@REVISION or ORG/NAME:FILE");
@@ -29,7 +29,7 @@ hub::PullOptions options_of(const Flags& flags) {
   return options;
 }
 
-int run(const Flags& flags) {
+int run_pull(const PullFlags& flags) {
   hub::PullOptions options = options_of(flags);
   std::string path = pull_and_tell(options, flags.quiet);
   std::printf("%s\n", path.c_str());
@@ -39,7 +39,7 @@ int run(const Flags& flags) {
 }  // namespace
 
 std::function<int()> add_pull(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<PullFlags>();
   app.add_option("REPO", flags->repo, "ORG/NAME, ORG/NAME@REVISION, or ORG/NAME:FILE for one file")
       ->required();
   add_flag(app, "revision", flags->revision, "branch, tag or commit; default: main");
@@ -61,7 +61,7 @@ std::function<int()> add_pull(CLI::App& app) {
       "~/.cache/huggingface/hub. From where: HF_ENDPOINT. HF_HUB_OFFLINE=1 looks into the cache alone. What "
       "is\n"
       "interrupted goes on with the same command.");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_pull(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -18,7 +18,7 @@ using namespace quantize;
 
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
-struct Flags {
+struct QuantizeFlags {
   std::string model, scheme = "W4A16", layer_config, ignore_layers, device = "auto";
   std::optional<int> bits;
   std::optional<int64_t> group_size;
@@ -53,7 +53,7 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
-JobOptions job_of(const Flags& flags) {
+JobOptions job_of(const QuantizeFlags& flags) {
   JobOptions job = flags.job;
   job.model = resolve_model(flags.model);
   job.rules.base = scheme_from_name(flags.scheme);
@@ -101,7 +101,7 @@ void keep_freed_memory() {
   mallopt(M_MXFAST, 0);  // fast bins are swept at each large allocation
 }
 
-int run(const Flags& flags) {
+int run_quantize(const QuantizeFlags& flags) {
   keep_freed_memory();
   JobOptions job = job_of(flags);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
@@ -124,7 +124,7 @@ int run(const Flags& flags) {
   return 0;
 }
 
-void add_scheme_flags(CLI::App& app, Flags& flags) {
+void add_scheme_flags(CLI::App& app, QuantizeFlags& flags) {
   add_flag(app, "scheme", flags.scheme, cat("one of ", preset_names()));
   app.add_option("--bits", flags.bits, "bits per weight instead of the scheme's: 2, 3, 4 or 8");
   app.add_option("--group_size,--group-size", flags.group_size,
@@ -140,7 +140,7 @@ void add_scheme_flags(CLI::App& app, Flags& flags) {
              "one scheme for layers that engines fuse: the one with the most bits");
 }
 
-void add_tuning_flags(CLI::App& app, Flags& flags) {
+void add_tuning_flags(CLI::App& app, QuantizeFlags& flags) {
   add_flag(app, "iters", flags.job.tune.iters, "tuning steps per block; 0 rounds without tuning");
   add_flag(app, "lr", flags.job.tune.lr, "learning rate; 0 = 1 / iters");
   add_flag(app, "minmax_lr", flags.job.tune.minmax_lr, "learning rate of the ranges; 0 = lr");
@@ -154,7 +154,7 @@ void add_tuning_flags(CLI::App& app, Flags& flags) {
              "keep the last step's parameters, not the best ones");
 }
 
-void add_calibration_flags(CLI::App& app, Flags& flags) {
+void add_calibration_flags(CLI::App& app, QuantizeFlags& flags) {
   add_flag(app, "dataset", flags.job.calibration.dataset,
            "text to tune on: .txt, .json, .jsonl or a folder of them; default: the built-in text");
   add_flag(app, "nsamples", flags.job.calibration.nsamples, "rows of text");
@@ -167,7 +167,7 @@ void add_calibration_flags(CLI::App& app, Flags& flags) {
 }  // namespace
 
 std::function<int()> add_quantize(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<QuantizeFlags>();
   flags->job.output_dir = "./tmp_autoround";
   add_model(app, flags->model);
   app.add_option("--output_dir,--output-dir", flags->job.output_dir, "folder to write")
@@ -180,7 +180,7 @@ std::function<int()> add_quantize(CLI::App& app) {
   add_switch(app, "resume", flags->job.resume, "continue an interrupted run at its last finished block");
   add_switch(app, "overwrite", flags->job.overwrite, "replace an existing output folder");
   add_switch(app, "quiet", flags->quiet, "no progress bar");
-  return [flags] { return run(*flags); };
+  return [flags] { return run_quantize(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -14,7 +14,7 @@
 namespace quaver::apps {
 namespace {
 
-struct Flags {
+struct ServeFlags {
   pipeline::TextPipelineOptions model;
   server::ServerOptions server;
   std::string default_sampling_params;
@@ -35,7 +35,7 @@ void handle_signals(server::Server& server) {
   sigaction(SIGINT, &action, nullptr);
 }
 
-int run(Flags flags) {
+int run_serve(ServeFlags flags) {
   if (flags.server.served_model_names.empty() && is_repository(flags.model.model))
     flags.server.served_model_names.push_back(flags.model.model);
   flags.model.model = resolve_model(flags.model.model);
@@ -64,7 +64,7 @@ int run(Flags flags) {
   return 0;
 }
 
-void add_engine_flags(CLI::App& app, Flags& flags) {
+void add_engine_flags(CLI::App& app, ServeFlags& flags) {
   add_flag(app, "max-num-seqs", flags.model.max_num_seqs,
            "requests computed together; 0 = chosen by the device");
   add_flag(app, "max-num-batched-tokens", flags.model.max_num_batched_tokens,
@@ -77,7 +77,7 @@ void add_engine_flags(CLI::App& app, Flags& flags) {
              "compute long prompts in several steps");
 }
 
-void add_http_flags(CLI::App& app, Flags& flags) {
+void add_http_flags(CLI::App& app, ServeFlags& flags) {
   add_flag(app, "host", flags.server.http.host, "address to listen on");
   add_flag(app, "port", flags.server.http.port, "0 = any free one");
   app.add_option("--api-key", flags.server.api_keys,
@@ -99,12 +99,12 @@ void add_http_flags(CLI::App& app, Flags& flags) {
 }  // namespace
 
 std::function<int()> add_serve(CLI::App& app) {
-  auto flags = std::make_shared<Flags>();
+  auto flags = std::make_shared<ServeFlags>();
   add_text_model_flags(app, flags->model);
   add_engine_flags(app, *flags);
   add_http_flags(app, *flags);
   name_environment_variables(app);
-  return [flags] { return run(*flags); };
+  return [flags] { return run_serve(*flags); };
 }
 
 }  // namespace quaver::apps

@@ -173,17 +173,17 @@ constexpr std::array kRows = {
     Row{DType::kMXFP4, mxfp4_block},
 };
 
-const Row* find_row(DType dtype) {
+const Row* find_blocks(DType dtype) {
   auto row = std::find_if(kRows.begin(), kRows.end(), [&](const Row& r) { return r.dtype == dtype; });
   return row == kRows.end() ? nullptr : &*row;
 }
 
 }  // namespace
 
-bool can_dequantize_gguf(DType dtype) { return find_row(dtype) != nullptr; }
+bool can_dequantize_gguf(DType dtype) { return find_blocks(dtype) != nullptr; }
 
 void gguf_dequantize(DType dtype, std::span<const std::byte> blocks, std::span<float> values) {
-  const Row* row = find_row(dtype);
+  const Row* row = find_blocks(dtype);
   const DTypeInfo& info = dtype_info(dtype);
   require(row != nullptr, ErrorKind::kUnsupported, "tensors of type ", info.name, " can't be dequantized");
   auto block_bytes = static_cast<size_t>(info.block_bytes),

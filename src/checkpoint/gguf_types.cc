@@ -6,7 +6,7 @@
 namespace quaver {
 namespace {
 
-constexpr std::array kTypes = {
+constexpr std::array kGgmlTypes = {
     GgufTensorType{0, "F32", DType::kF32},        GgufTensorType{1, "F16", DType::kF16},
     GgufTensorType{2, "Q4_0", DType::kQ4_0},      GgufTensorType{3, "Q4_1", DType::kQ4_1},
     GgufTensorType{6, "Q5_0", DType::kQ5_0},      GgufTensorType{7, "Q5_1", DType::kQ5_1},
@@ -29,8 +29,9 @@ constexpr std::array kTypes = {
 }  // namespace
 
 const GgufTensorType* gguf_tensor_type(uint32_t id) {
-  auto row = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& type) { return type.id == id; });
-  return row == kTypes.end() ? nullptr : &*row;
+  auto row =
+      std::find_if(kGgmlTypes.begin(), kGgmlTypes.end(), [&](const auto& type) { return type.id == id; });
+  return row == kGgmlTypes.end() ? nullptr : &*row;
 }
 
 }  // namespace quaver

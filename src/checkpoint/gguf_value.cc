@@ -11,19 +11,19 @@ struct TypeRow {
   std::string_view name;
   size_t bytes;
 };
-constexpr std::array<TypeRow, kGgufTypeCount> kTypes = {{{"u8", 1},
-                                                         {"i8", 1},
-                                                         {"u16", 2},
-                                                         {"i16", 2},
-                                                         {"u32", 4},
-                                                         {"i32", 4},
-                                                         {"f32", 4},
-                                                         {"bool", 1},
-                                                         {"string", 0},
-                                                         {"array", 0},
-                                                         {"u64", 8},
-                                                         {"i64", 8},
-                                                         {"f64", 8}}};
+constexpr std::array<TypeRow, kGgufTypeCount> kValueTypes = {{{"u8", 1},
+                                                              {"i8", 1},
+                                                              {"u16", 2},
+                                                              {"i16", 2},
+                                                              {"u32", 4},
+                                                              {"i32", 4},
+                                                              {"f32", 4},
+                                                              {"bool", 1},
+                                                              {"string", 0},
+                                                              {"array", 0},
+                                                              {"u64", 8},
+                                                              {"i64", 8},
+                                                              {"f64", 8}}};
 
 bool is_signed_type(GgufType type) {
   return type == GgufType::kI8 || type == GgufType::kI16 || type == GgufType::kI32 || type == GgufType::kI64;
@@ -39,8 +39,8 @@ uint64_t bits_of(const GgufValue& value, uint64_t i) {
 
 }  // namespace
 
-std::string_view gguf_type_name(GgufType type) { return kTypes[static_cast<size_t>(type)].name; }
-size_t gguf_scalar_bytes(GgufType type) { return kTypes[static_cast<size_t>(type)].bytes; }
+std::string_view gguf_type_name(GgufType type) { return kValueTypes[static_cast<size_t>(type)].name; }
+size_t gguf_scalar_bytes(GgufType type) { return kValueTypes[static_cast<size_t>(type)].bytes; }
 
 std::optional<int64_t> GgufValue::integer(uint64_t i) const {
   if (!is_gguf_integer(element)) return std::nullopt;

@@ -18,15 +18,15 @@ using Kind = PickleValue::Kind;
 using Items = std::vector<const PickleValue*>;
 
 constexpr size_t kMaxTensors = size_t{1} << 20;
-constexpr size_t kMaxNameBytes = 1024;
+constexpr size_t kMaxTensorNameBytes = 1024;
 constexpr size_t kMaxParts = 16;
 constexpr int kMaxDepth = 16;
 
 std::string_view kind_name(const PickleValue& value) {
-  constexpr std::string_view kNames[] = {"None",     "a bool",    "a number", "a number",
-                                         "a string", "a tuple",   "a list",   "a dictionary",
-                                         "a name",   "a storage", "an object"};
-  return kNames[static_cast<size_t>(value.kind)];
+  constexpr std::string_view kKindNames[] = {"None",     "a bool",    "a number", "a number",
+                                             "a string", "a tuple",   "a list",   "a dictionary",
+                                             "a name",   "a storage", "an object"};
+  return kKindNames[static_cast<size_t>(value.kind)];
 }
 
 // How a tensor is made: the function, what it gets, and for a class of its own what hangs on it.
@@ -79,8 +79,8 @@ class Collector {
   void add(const PickleValue& key, const PickleValue& value) {
     require(key.kind == Kind::kString, ErrorKind::kUnsupported, what_, ": has ", kind_name(key),
             " as the name of a tensor, expected a string");
-    require(key.text.size() <= kMaxNameBytes, ErrorKind::kBadFile, what_, ": the name of a tensor, ",
-            printable(key.text), ", is ", key.text.size(), " bytes long, more than the ", kMaxNameBytes,
+    require(key.text.size() <= kMaxTensorNameBytes, ErrorKind::kBadFile, what_, ": the name of a tensor, ",
+            printable(key.text), ", is ", key.text.size(), " bytes long, more than the ", kMaxTensorNameBytes,
             " allowed");
     spend(key.text.size());
     name_ = key.text;
@@ -264,7 +264,7 @@ class Collector {
       demand(items[i]->kind == Kind::kString, "an attribute's name is ", kind_name(*items[i]));
       const std::string_view key = items[i]->text;
       spend(2 * prefix.size() + key.size() + 16);
-      demand(key.size() <= kMaxNameBytes, "an attribute's name has ", key.size(), " bytes");
+      demand(key.size() <= kMaxTensorNameBytes, "an attribute's name has ", key.size(), " bytes");
       if (is_tensor(*items[i + 1])) {
         demand(parts.size() < kMaxParts, "has more than the ", kMaxParts, " tensors allowed inside it");
         add_tensor(cat(prefix, key), part_recipe(key, *items[i + 1]));

@@ -81,7 +81,7 @@ json rope_scaling(const GgufFile& file, const Keys& keys, double theta) {
   return scaling;
 }
 
-void add_experts(const Keys& keys, json& config) {
+void add_expert_keys(const Keys& keys, json& config) {
   config["num_experts"] = keys.integer("expert_count");
   config["num_experts_per_tok"] = keys.integer("expert_used_count");
   config["moe_intermediate_size"] = keys.integer("expert_feed_forward_length");
@@ -146,7 +146,7 @@ json gguf_config_json(const GgufFile& file) {
   config["intermediate_size"] =
       keys.find_integer("feed_forward_length")
           .value_or(architecture.experts ? keys.integer("expert_feed_forward_length") : 0);
-  if (architecture.experts) add_experts(keys, config);
+  if (architecture.experts) add_expert_keys(keys, config);
   if (architecture.four_norms) add_windows(keys, config);
   if (!architecture.four_norms) config["hidden_act"] = "silu";
   GgufSpecialTokens special = gguf_special_tokens(file);

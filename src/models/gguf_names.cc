@@ -77,8 +77,8 @@ int64_t heads_of(const GgufFile& file, const GgufArchitecture& architecture, std
   return keys ? file.find_integer(prefix + ".attention.head_count_kv").value_or(heads) : heads;
 }
 
-void add_experts(const GgufEntry& entry, const std::string& ours, const std::string& path,
-                 std::vector<GgufTensorSource>& out) {
+void add_expert_sources(const GgufEntry& entry, const std::string& ours, const std::string& path,
+                        std::vector<GgufTensorSource>& out) {
   const std::vector<int64_t>& shape = entry.info.shape;
   require(shape.size() == 3, ErrorKind::kBadFile, path, ": tensor '", entry.info.name, "' has shape ", shape,
           ", expected [experts, out, in]");
@@ -120,7 +120,7 @@ std::vector<GgufTensorSource> name_gguf_tensors(const GgufFile& file) {
     require(ours.has_value(), ErrorKind::kUnsupported, file.path().string(), ": tensor '", stored,
             "' has no place in a model of architecture '", architecture.name, "'");
     if (ours->find('*') != std::string::npos)
-      add_experts(entry, *ours, file.path().string(), sources);
+      add_expert_sources(entry, *ours, file.path().string(), sources);
     else
       sources.push_back(whole_tensor(file, architecture, entry, *ours));
   }

@@ -21,7 +21,7 @@ at::Tensor activate(Activation activation, const at::Tensor& x) {
   return at::gelu(x, activation == Activation::kGeluTanh ? "tanh" : "none");
 }
 
-at::Tensor kernel(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
+at::Tensor gate_kernel(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
   at::Tensor g = gate.contiguous(), u = up.contiguous(), y = at::empty_like(g);
   int64_t width = g.size(-1);
   kernels::GatedArgs args{.gate = g.const_data_ptr<float>(),
@@ -70,7 +70,7 @@ struct Bf16Gated : torch::autograd::Function<Bf16Gated> {
 at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
   // The erf form has no kernel: no decoder uses it in practice.
   if (activation == Activation::kGelu) return activate(activation, gate) * up;
-  if (kernels_apply(gate, {&up})) return kernel(activation, gate, up);
+  if (kernels_apply(gate, {&up})) return gate_kernel(activation, gate, up);
   if (bf16_kernels_apply(gate)) return Bf16Gated::apply(gate, up, activation == Activation::kSilu);
   return activate(activation, gate) * up;
 }

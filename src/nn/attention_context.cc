@@ -42,8 +42,8 @@ at::Tensor spread(const at::Tensor& kv, int64_t heads) {  // [batch, kv_heads, l
       .reshape({sizes[0], heads, sizes[2], sizes[3]});
 }
 
-at::Tensor softcapped(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      const AttentionParams& params) {
+at::Tensor softcapped_causal(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const AttentionParams& params) {
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * params.scale;
   scores = at::tanh(scores / params.softcap) * params.softcap;
   at::Tensor hidden = visible(q.size(2), params.window, q.device()).logical_not();
@@ -58,7 +58,7 @@ at::Tensor attend_equal(const at::Tensor& q, const at::Tensor& k, const at::Tens
   if (params.softcap == 0 && bf16_kernels_apply(q)) return bf16_attention(q, k, v, params);
   at::Tensor queries = q.transpose(1, 2), keys = spread(k.transpose(1, 2), heads);
   at::Tensor values = spread(v.transpose(1, 2), heads);
-  if (params.softcap != 0) return softcapped(queries, keys, values, params).transpose(1, 2);
+  if (params.softcap != 0) return softcapped_causal(queries, keys, values, params).transpose(1, 2);
   bool windowed = params.window > 0 && params.window < length;
   std::optional<at::Tensor> mask;
   if (windowed) mask = visible(length, params.window, q.device());

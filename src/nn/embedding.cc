@@ -13,7 +13,7 @@ namespace quaver::nn {
 
 namespace {
 
-at::Tensor kernel(const at::Tensor& table, const at::Tensor& token_ids) {
+at::Tensor lookup_kernel(const at::Tensor& table, const at::Tensor& token_ids) {
   at::Tensor ids = token_ids.to(at::kInt).contiguous();
   at::Tensor y = at::empty({ids.numel(), table.size(1)}, at::TensorOptions().dtype(at::kFloat));
   kernels::LinearProblem problem{
@@ -36,7 +36,7 @@ bool kernel_takes(const at::Tensor& table, at::ScalarType compute_dtype) {
 }  // namespace
 
 at::Tensor embedding(const at::Tensor& table, const at::Tensor& token_ids, at::ScalarType compute_dtype) {
-  if (kernel_takes(table, compute_dtype)) return kernel(table, token_ids);
+  if (kernel_takes(table, compute_dtype)) return lookup_kernel(table, token_ids);
   return at::embedding(table, token_ids).to(compute_dtype);
 }
 

@@ -22,8 +22,8 @@ at::Tensor index_tensor(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong)).to(device);
 }
 
-at::Tensor softcapped(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                      const at::Tensor& visible, const AttentionParams& params) {
+at::Tensor softcapped_masked(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                             const at::Tensor& visible, const AttentionParams& params) {
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * params.scale;
   scores = at::tanh(scores / params.softcap) * params.softcap;
   scores = scores.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
@@ -106,7 +106,7 @@ at::Tensor PagedAttention::AtenStep::attend_group(Group& group, const Layer& lay
   at::Tensor mask = visible(group, params.window);
   if (group.queries > 1) mask = mask.repeat({1, 1, repeat, 1});
   at::Tensor y = params.softcap != 0
-                     ? softcapped(queries, keys, values, mask, params)
+                     ? softcapped_masked(queries, keys, values, mask, params)
                      : at::scaled_dot_product_attention(queries, keys, values, mask, /*dropout_p=*/0.0,
                                                         /*is_causal=*/false, params.scale);
   return y.view({group.batch, kv_heads, repeat, group.queries, head_dim})

@@ -14,6 +14,8 @@
 
 #include <cmath>
 
+#include "numerics/e2m1.h"
+#include "numerics/e4m3fn.h"
 #include "quantize/qdq_aten.h"
 #include "quantize/range_search.h"
 #include "quantize/tiles.h"
@@ -21,7 +23,6 @@
 namespace quaver::quantize {
 namespace {
 
-constexpr float kLargestE2M1 = 6.0f, kLargestE4M3 = 448.0f;
 constexpr float kSmallestFpScale = 1.0f / (448.0f * 512.0f);
 
 // Nearest e2m1 of values within its range, as a float; steps of 0.5, 1 and 2.
@@ -60,7 +61,7 @@ FloatTunable::FloatTunable(at::Tensor weight, const Scheme& scheme, float shared
       scheme_(scheme),
       stored_(stored_scheme(scheme)),
       tile_(tile_of(weight_, scheme)),
-      largest_(stored_.element == Element::kE2M1 ? kLargestE2M1 : kLargestE4M3),
+      largest_(stored_.element == Element::kE2M1 ? kE2M1Max : kE4M3FNMax),
       global_(1.0f),
       amax_(tiled(weight_.detach().to(at::kFloat).abs(), tile_).amax({1, 3})),
       value_(at::zeros({weight_.size(0), weight_.size(1)}, amax_.options())),
@@ -68,7 +69,7 @@ FloatTunable::FloatTunable(at::Tensor weight, const Scheme& scheme, float shared
       fake_(at::empty_like(weight_).requires_grad_(true)) {
   if (scheme.data_type != DataType::kNvFp) return;
   float amax = shared_amax > 0 ? shared_amax : amax_.max().item<float>();
-  if (amax > 0) global_ = kLargestE4M3 * kLargestE2M1 / amax;
+  if (amax > 0) global_ = kE4M3FNMax * kE2M1Max / amax;
 }
 
 at::Tensor FloatTunable::stored_scale(const at::Tensor& amax, const at::Tensor& beta) const {
@@ -80,7 +81,7 @@ at::Tensor FloatTunable::stored_scale(const at::Tensor& amax, const at::Tensor& 
     return at::exp2(exponent);
   }
   if (scheme_.data_type == DataType::kNvFp)
-    return to_e4m3((reach * global_ / largest_).clamp_max(kLargestE4M3));
+    return to_e4m3((reach * global_ / largest_).clamp_max(kE4M3FNMax));
   at::Tensor scale = (reach / largest_).clamp_min(kSmallestFpScale);
   return stored_.scale == ScaleCodec::kBF16 ? scale.to(at::kBFloat16).to(at::kFloat) : scale;
 }

@@ -20,6 +20,8 @@
 #include "models/llm/causal_lm.h"
 #include "models/tokenizer_files.h"
 #include "nn/weight_source.h"
+#include "numerics/e2m1.h"
+#include "numerics/e4m3fn.h"
 #include "quantize/export.h"
 #include "quantize/opt_rtn.h"
 #include "quantize/output_folder.h"
@@ -66,11 +68,10 @@ bool has_static_input_scale(const Scheme& scheme) {
 
 // Fits the part of an input's scale that a checkpoint fixes to the largest magnitude seen.
 void set_input_scale(ActivationQuant& input, float largest) {
-  constexpr float kLargestE4M3 = 448.0f, kLargestE2M1 = 6.0f;
   if (!(largest > 0)) largest = 1.0f;
-  if (input.mode == ActivationQuant::Mode::kStatic) input.static_scale = largest / kLargestE4M3;
+  if (input.mode == ActivationQuant::Mode::kStatic) input.static_scale = largest / kE4M3FNMax;
   if (input.mode == ActivationQuant::Mode::kDynamic && input.scale == ScaleCodec::kE4M3FN) {
-    input.super_divisor = kLargestE4M3 * kLargestE2M1 / largest;
+    input.super_divisor = kE4M3FNMax * kE2M1Max / largest;
     input.super_scale = 1.0f / input.super_divisor;
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 const float kSmallestScale = f16_to_float(float_to_f16(1e-5f));
 
-float round_to_f16(float value) { return f16_to_float(float_to_f16(value)); }
+float nearest_f16(float value) { return f16_to_float(float_to_f16(value)); }
 
 struct Extremes {
   float low = 0.0f, high = 0.0f;  // of the group and zero
@@ -31,7 +31,7 @@ GroupGrid symmetric_grid(std::span<const float> values, int bits, bool bf16) {
   const bool negative_wins = extremes.high < -extremes.low;
   float step = (negative_wins ? -extremes.low : -extremes.high) / static_cast<float>(middle);
   if (bf16) step = round_to_bf16(step);
-  const float scale = round_to_f16(step);
+  const float scale = nearest_f16(step);
   return {.scale = scale < 0 ? std::min(scale, -kSmallestScale) : std::max(scale, kSmallestScale),
           .zero = middle};
 }
@@ -44,7 +44,7 @@ GroupGrid asymmetric_grid(std::span<const float> values, const RoundingProblem& 
     if (bf16) range = round_to_bf16(range);
     float step = range / static_cast<float>(steps);
     if (bf16) step = round_to_bf16(step);
-    return std::max(round_to_f16(step), kSmallestScale);
+    return std::max(nearest_f16(step), kSmallestScale);
   };
   GroupGrid grid{.scale = scale_over(largest)};
   grid.zero = static_cast<int>(std::nearbyint(std::min(-extremes.low / grid.scale, 1024.0f)));

@@ -47,34 +47,34 @@ void check(const ServerOptions& options) {
   check_defaults(options.default_sampling_params);
 }
 
-// The end of a pipe that a signal handler may write to.
-class Wakeup {
- public:
-  Wakeup() {
-    require(::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) == 0, ErrorKind::kInternal, "cannot make a pipe");
-  }
-  ~Wakeup() {
-    ::close(ends_[0]);
-    ::close(ends_[1]);
-  }
-  void signal() noexcept {
-    char byte = 1;
-    [[maybe_unused]] ssize_t written = ::write(ends_[1], &byte, 1);
-  }
-  // Waits up to `milliseconds` (-1 = for ever); true when signalled.
-  bool wait(int milliseconds) {
-    pollfd entry{ends_[0], POLLIN, 0};
-    char byte;
-    return ::poll(&entry, 1, milliseconds) > 0 && ::read(ends_[0], &byte, 1) == 1;
-  }
-
- private:
-  std::array<int, 2> ends_{};
-};
-
 }  // namespace
 
 struct Server::Impl {
+  // The end of a pipe that a signal handler may write to.
+  class Wakeup {
+   public:
+    Wakeup() {
+      require(::pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) == 0, ErrorKind::kInternal, "cannot make a pipe");
+    }
+    ~Wakeup() {
+      ::close(ends_[0]);
+      ::close(ends_[1]);
+    }
+    void signal() noexcept {
+      char byte = 1;
+      [[maybe_unused]] ssize_t written = ::write(ends_[1], &byte, 1);
+    }
+    // Waits up to `milliseconds` (-1 = for ever); true when signalled.
+    bool wait(int milliseconds) {
+      pollfd entry{ends_[0], POLLIN, 0};
+      char byte;
+      return ::poll(&entry, 1, milliseconds) > 0 && ::read(ends_[0], &byte, 1) == 1;
+    }
+
+   private:
+    std::array<int, 2> ends_{};
+  };
+
   explicit Impl(ServerOptions o)
       : options((check(o), std::move(o))),
         dispatcher(options, state),

@@ -13,7 +13,7 @@
 namespace quaver {
 namespace {
 
-const SafetensorsFile& golden() {
+const SafetensorsFile& golden_blocks() {
   static const SafetensorsFile file = SafetensorsFile::open(std::filesystem::path(QUAVER_TEST_DATA) /
                                                             "golden/checkpoint/gguf_blocks.safetensors");
   return file;
@@ -21,7 +21,7 @@ const SafetensorsFile& golden() {
 
 std::vector<std::string> golden_names(std::string_view ending) {
   std::vector<std::string> names;
-  for (const auto& entry : golden().entries())
+  for (const auto& entry : golden_blocks().entries())
     if (entry.info.name.ends_with(ending))
       names.push_back(entry.info.name.substr(0, entry.info.name.size() - ending.size()));
   return names;
@@ -38,7 +38,8 @@ class GgufDequantize : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GgufDequantize, EqualsTheGgufPackageBitForBit) {
   std::string type = GetParam().substr(0, GetParam().find('.'));
-  TensorView blocks = golden().read(GetParam() + ".blocks"), values = golden().read(GetParam() + ".values");
+  TensorView blocks = golden_blocks().read(GetParam() + ".blocks"),
+             values = golden_blocks().read(GetParam() + ".values");
   auto expected = values.data.as<float>();
   std::vector<float> got(expected.size());
   gguf_dequantize(dtype_named(type), blocks.data.bytes(), got);

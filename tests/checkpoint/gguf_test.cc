@@ -18,19 +18,21 @@ using testing::GgufBuilder;
 using ::testing::HasSubstr;
 using testing::little_endian;
 
-GgufFile golden() {
+GgufFile every_value() {
   return GgufFile::open(std::filesystem::path(QUAVER_TEST_DATA) / "golden/checkpoint/every_value.gguf");
 }
 
-GgufContents parse(const std::string& bytes) { return parse_gguf(std::as_bytes(std::span(bytes)), "x.gguf"); }
-std::string error_of(const std::string& bytes) {
-  auto caught = catch_error([&] { parse(bytes); });
+GgufContents parse_text(const std::string& bytes) {
+  return parse_gguf(std::as_bytes(std::span(bytes)), "x.gguf");
+}
+std::string gguf_error(const std::string& bytes) {
+  auto caught = catch_error([&] { parse_text(bytes); });
   EXPECT_TRUE(caught.message.empty() || caught.message.starts_with("x.gguf: ")) << caught.message;
   return caught.message;
 }
 
 TEST(Gguf, ReadsEveryScalarType) {
-  GgufFile file = golden();
+  GgufFile file = every_value();
   EXPECT_EQ(file.version(), 3u);
   EXPECT_EQ(file.string("general.architecture"), "llama");
   EXPECT_EQ(file.integer("t.uint8"), 200);
@@ -49,7 +51,7 @@ TEST(Gguf, ReadsEveryScalarType) {
 }
 
 TEST(Gguf, ReadsArrays) {
-  GgufFile file = golden();
+  GgufFile file = every_value();
   EXPECT_THAT(*file.find_integers("a.int8"), ElementsAre(0, 1, -100));
   EXPECT_THAT(*file.find_integers("a.uint32"), ElementsAre(0, 1, 4000000000));
   EXPECT_THAT(*file.find_integers("a.int64"), ElementsAre(0, 1, -(int64_t{1} << 62)));
@@ -63,7 +65,7 @@ TEST(Gguf, ReadsArrays) {
 }
 
 TEST(Gguf, WrongTypesNameKeyAndType) {
-  GgufFile file = golden();
+  GgufFile file = every_value();
   auto wrong = catch_error([&] { file.integer("t.string"); });
   EXPECT_EQ(wrong.kind, ErrorKind::kBadFile);
   EXPECT_THAT(wrong.message,
@@ -76,7 +78,7 @@ TEST(Gguf, WrongTypesNameKeyAndType) {
 }
 
 TEST(Gguf, ShapesAreRowMajor) {
-  GgufFile file = golden();
+  GgufFile file = every_value();
   EXPECT_EQ(file.entries().size(), 4u);
   EXPECT_THAT(file.find_tensor("matrix")->info.shape, ElementsAre(3, 64));
   EXPECT_THAT(file.find_tensor("half")->info.shape, ElementsAre(2, 3, 5));
@@ -91,14 +93,14 @@ TEST(Gguf, ShapesAreRowMajor) {
 TEST(Gguf, VocabularyOnlyFilesHaveNoTensors) {
   GgufBuilder file;
   file.pair("general.name", GgufType::kString, gguf_string("x"));
-  EXPECT_TRUE(parse(file.bytes()).entries.empty());
+  EXPECT_TRUE(parse_text(file.bytes()).entries.empty());
 }
 
 TEST(Gguf, ReadsVersion2AndOtherAlignments) {
   GgufBuilder file{.version = 2, .data = "01234567", .alignment = 8};
   file.pair("general.alignment", GgufType::kU32, gguf_u32(8)).tensor("a", {2}, 0, 0);
   std::string bytes = file.bytes();
-  auto contents = parse(bytes);
+  auto contents = parse_text(bytes);
   EXPECT_EQ(contents.version, 2u);
   EXPECT_EQ(contents.entries[0].offset, bytes.size() - 8);
 }
@@ -109,7 +111,7 @@ TEST(Gguf, ReadsArraysOfArrays) {
   std::string nested = cat(gguf_type(GgufType::kArray), little_endian(2), inner, inner);
   file.pair("k", GgufType::kArray, nested);
   std::string bytes = file.bytes();
-  auto contents = parse(bytes);
+  auto contents = parse_text(bytes);
   ASSERT_EQ(contents.metadata.at("k").arrays.size(), 2u);
   EXPECT_EQ(contents.metadata.at("k").arrays[1].integer(1), 'b');
 }
@@ -118,22 +120,22 @@ TEST(Gguf, RefusesArraysNestedDeeply) {
   std::string nested;
   for (int i = 0; i < 100; ++i) nested += cat(gguf_type(GgufType::kArray), little_endian(1));
   GgufBuilder file;
-  EXPECT_THAT(error_of(file.pair("k", GgufType::kArray, nested).bytes()),
+  EXPECT_THAT(gguf_error(file.pair("k", GgufType::kArray, nested).bytes()),
               HasSubstr("nests arrays deeper than 4"));
 }
 
 TEST(Gguf, RefusesOtherMagicsAndVersions) {
-  EXPECT_THAT(error_of(""), HasSubstr("is empty"));
-  EXPECT_THAT(error_of("GG"), HasSubstr("does not begin with 'GGUF' but with 'GG'"));
-  EXPECT_THAT(error_of("version https://git-lfs.github.com/spec/v1"), HasSubstr("Git LFS pointer"));
-  EXPECT_THAT(error_of(GgufBuilder{.version = 1}.bytes()), HasSubstr("is GGUF version 1"));
-  EXPECT_THAT(error_of(GgufBuilder{.version = 4}.bytes()), HasSubstr("is GGUF version 4"));
-  EXPECT_THAT(error_of(GgufBuilder{.version = 3u << 24}.bytes()), HasSubstr("big-endian"));
+  EXPECT_THAT(gguf_error(""), HasSubstr("is empty"));
+  EXPECT_THAT(gguf_error("GG"), HasSubstr("does not begin with 'GGUF' but with 'GG'"));
+  EXPECT_THAT(gguf_error("version https://git-lfs.github.com/spec/v1"), HasSubstr("Git LFS pointer"));
+  EXPECT_THAT(gguf_error(GgufBuilder{.version = 1}.bytes()), HasSubstr("is GGUF version 1"));
+  EXPECT_THAT(gguf_error(GgufBuilder{.version = 4}.bytes()), HasSubstr("is GGUF version 4"));
+  EXPECT_THAT(gguf_error(GgufBuilder{.version = 3u << 24}.bytes()), HasSubstr("big-endian"));
 }
 
 TEST(Gguf, RefusesBadMetadata) {
   auto with = [](std::string_view key, GgufType type, std::string_view value) {
-    return error_of(GgufBuilder().pair(key, type, value).bytes());
+    return gguf_error(GgufBuilder().pair(key, type, value).bytes());
   };
   EXPECT_THAT(with("", GgufType::kU8, "x"), HasSubstr("is 0 bytes long"));
   EXPECT_THAT(with("k", static_cast<GgufType>(13), "x"), HasSubstr("unknown value type 13"));
@@ -144,10 +146,10 @@ TEST(Gguf, RefusesBadMetadata) {
       HasSubstr("claims 2305843009213693952 members"));
   GgufBuilder twice;
   twice.pair("k", GgufType::kU8, "x").pair("k", GgufType::kU8, "x");
-  EXPECT_THAT(error_of(twice.bytes()), HasSubstr("'k' stands twice"));
+  EXPECT_THAT(gguf_error(twice.bytes()), HasSubstr("'k' stands twice"));
   for (uint32_t alignment : {0u, 3u, 48u}) {
     GgufBuilder file;
-    EXPECT_THAT(error_of(file.pair("general.alignment", GgufType::kU32, gguf_u32(alignment)).bytes()),
+    EXPECT_THAT(gguf_error(file.pair("general.alignment", GgufType::kU32, gguf_u32(alignment)).bytes()),
                 HasSubstr("power of two"));
   }
   EXPECT_THAT(with("general.alignment", GgufType::kString, gguf_string("32")), HasSubstr("power of two"));
@@ -156,7 +158,7 @@ TEST(Gguf, RefusesBadMetadata) {
 TEST(Gguf, RefusesBadTensors) {
   auto with = [](const std::vector<uint64_t>& extents, uint32_t type, uint64_t offset) {
     GgufBuilder file{.data = std::string(64, 'd')};
-    return error_of(file.tensor("t", extents, type, offset).bytes());
+    return gguf_error(file.tensor("t", extents, type, offset).bytes());
   };
   EXPECT_EQ(with({16}, 0, 0), "");
   EXPECT_EQ(with({8}, 0, 32), "");
@@ -169,10 +171,10 @@ TEST(Gguf, RefusesBadTensors) {
   EXPECT_THAT(with({8}, 16, 0), HasSubstr("is of type IQ2_XXS, which can't be read"));
   EXPECT_THAT(with({8}, 5, 0), HasSubstr("unknown type 5"));
   GgufBuilder overlap{.data = std::string(64, 'd')};
-  EXPECT_THAT(error_of(overlap.tensor("a", {16}, 0, 0).tensor("b", {8}, 0, 32).bytes()),
+  EXPECT_THAT(gguf_error(overlap.tensor("a", {16}, 0, 0).tensor("b", {8}, 0, 32).bytes()),
               HasSubstr("'b' overlaps tensor 'a'"));
   GgufBuilder twice{.data = std::string(64, 'd')};
-  EXPECT_THAT(error_of(twice.tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).bytes()),
+  EXPECT_THAT(gguf_error(twice.tensor("a", {8}, 0, 0).tensor("a", {8}, 0, 32).bytes()),
               HasSubstr("'a' stands twice"));
 }
 
@@ -180,9 +182,9 @@ TEST(Gguf, EveryTruncationIsRefused) {
   GgufBuilder file{.data = std::string(64, 'd')};
   file.pair("s", GgufType::kString, gguf_string("text")).pair("k", GgufType::kU16, "ab");
   std::string bytes = file.tensor("t", {16}, 0, 0).bytes();
-  ASSERT_EQ(error_of(bytes), "");
+  ASSERT_EQ(gguf_error(bytes), "");
   for (size_t length = 0; length < bytes.size(); ++length)
-    EXPECT_NE(error_of(bytes.substr(0, length)), "") << length;
+    EXPECT_NE(gguf_error(bytes.substr(0, length)), "") << length;
 }
 
 }  // namespace

@@ -20,15 +20,15 @@ using ::testing::HasSubstr;
 using testing::torch_file;
 namespace pickle = testing::pickle;
 
-std::string golden(std::string_view name) {
+std::string pickled_golden(std::string_view name) {
   return cat(QUAVER_TEST_DATA, "/golden/checkpoint/pickled/", name);
 }
 
 class TorchFiles : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TorchFiles, HoldTheTensorsOfTheirSafetensors) {
-  const PickleFile file = PickleFile::open(golden(cat(GetParam(), ".bin")));
-  const SafetensorsFile expected = SafetensorsFile::open(golden(cat(GetParam(), ".safetensors")));
+  const PickleFile file = PickleFile::open(pickled_golden(cat(GetParam(), ".bin")));
+  const SafetensorsFile expected = SafetensorsFile::open(pickled_golden(cat(GetParam(), ".safetensors")));
   ASSERT_EQ(file.entries().size(), expected.entries().size());
   for (size_t i = 0; i < file.entries().size(); ++i) {
     const TensorInfo &info = file.entries()[i].info, &wanted = expected.entries()[i].info;
@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Golden, TorchFiles,
                          [](const auto& file) { return std::string(file.param); });
 
 TEST(PickleFile, RowMajorTensorsAreViewsOfTheMapping) {
-  const PickleFile file = PickleFile::open(golden("views.bin"));
+  const PickleFile file = PickleFile::open(pickled_golden("views.bin"));
   const auto data = [&](std::string_view name) {
     for (const PickledTensor& entry : file.entries())
       if (entry.info.name == name) return file.read(entry).data.bytes().data();
@@ -61,57 +61,60 @@ TEST(PickleFile, RowMajorTensorsAreViewsOfTheMapping) {
   EXPECT_NE(data("transposed"), data("whole"));
 }
 
-PickledTensors read(const std::string& file) {
+PickledTensors read_tensors(const std::string& file) {
   return read_pickled_tensors(std::as_bytes(std::span(file)), "x.bin");
 }
 
 // What is said of a file with this dictionary, whose storages hold eight and sixteen bytes.
 Caught refusal_of(const std::vector<std::string>& keys_and_values) {
   return catch_error([&] {
-    read(torch_file(pickle::dictionary(keys_and_values), {"01234567", std::string(16, 'x')}));
+    read_tensors(torch_file(pickle::dictionary(keys_and_values), {"01234567", std::string(16, 'x')}));
   });
 }
-std::string refusal(const pickle::Tensor& tensor) {
+std::string tensor_refusal(const pickle::Tensor& tensor) {
   return refusal_of({pickle::text("a"), pickle::tensor(tensor)}).message;
 }
 
 TEST(PickleTensors, StridesAndOffsetsStayInTheStorage) {
-  EXPECT_EQ(refusal({}), "");
-  EXPECT_EQ(refusal({.offset = 1, .size = {1}}), "");
-  EXPECT_EQ(refusal({.offset = 2, .size = {0}}), "");
-  EXPECT_EQ(refusal({.size = {}, .stride = {}}), "");
-  EXPECT_EQ(refusal({.size = {1, 2}, .stride = {99, 1}}), "");
+  EXPECT_EQ(tensor_refusal({}), "");
+  EXPECT_EQ(tensor_refusal({.offset = 1, .size = {1}}), "");
+  EXPECT_EQ(tensor_refusal({.offset = 2, .size = {0}}), "");
+  EXPECT_EQ(tensor_refusal({.size = {}, .stride = {}}), "");
+  EXPECT_EQ(tensor_refusal({.size = {1, 2}, .stride = {99, 1}}), "");
   const std::string begin = "x.bin: tensor 'a': ";
-  EXPECT_EQ(refusal({.offset = 1}), begin + "size [2], stride [1] and offset 1 leave its storage of 8 bytes");
-  EXPECT_EQ(refusal({.offset = 3, .size = {0}}),
+  EXPECT_EQ(tensor_refusal({.offset = 1}),
+            begin + "size [2], stride [1] and offset 1 leave its storage of 8 bytes");
+  EXPECT_EQ(tensor_refusal({.offset = 3, .size = {0}}),
             begin + "size [0], stride [1] and offset 3 leave its storage of 8 bytes");
-  EXPECT_EQ(refusal({.stride = {2}}),
+  EXPECT_EQ(tensor_refusal({.stride = {2}}),
             begin + "size [2], stride [2] and offset 0 leave its storage of 8 bytes");
-  EXPECT_EQ(refusal({.size = {3}, .stride = {0}}), begin + "repeats elements: 12 bytes of a storage of 8");
-  EXPECT_EQ(refusal({.size = {1 << 20, 1 << 20, 1 << 20, 1 << 20}, .stride = {0, 0, 0, 0}}),
+  EXPECT_EQ(tensor_refusal({.size = {3}, .stride = {0}}),
+            begin + "repeats elements: 12 bytes of a storage of 8");
+  EXPECT_EQ(tensor_refusal({.size = {1 << 20, 1 << 20, 1 << 20, 1 << 20}, .stride = {0, 0, 0, 0}}),
             begin + "the size of [1048576, 1048576, 1048576, 1048576] overflows");
-  EXPECT_EQ(refusal({.stride = {INT64_MAX}}),
+  EXPECT_EQ(tensor_refusal({.stride = {INT64_MAX}}),
             begin + "size [2], stride [9223372036854775807] and offset 0 leave its storage of 8 bytes");
-  EXPECT_EQ(refusal({.offset = INT64_MAX}),
+  EXPECT_EQ(tensor_refusal({.offset = INT64_MAX}),
             begin + "size [2], stride [1] and offset 9223372036854775807 leave its storage of 8 bytes");
-  EXPECT_EQ(refusal({.offset = -1}), begin + "its offset is no whole number");
-  EXPECT_EQ(refusal({.size = {-2}}), begin + "its size is no whole number");
-  EXPECT_EQ(refusal({.stride = {-1}}), begin + "its stride is no whole number");
-  EXPECT_EQ(refusal({.size = {2, 1}}), begin + "has size [2, 1] and stride [1]");
-  EXPECT_THAT(refusal({.size = std::vector<int64_t>(33, 1)}),
+  EXPECT_EQ(tensor_refusal({.offset = -1}), begin + "its offset is no whole number");
+  EXPECT_EQ(tensor_refusal({.size = {-2}}), begin + "its size is no whole number");
+  EXPECT_EQ(tensor_refusal({.stride = {-1}}), begin + "its stride is no whole number");
+  EXPECT_EQ(tensor_refusal({.size = {2, 1}}), begin + "has size [2, 1] and stride [1]");
+  EXPECT_THAT(tensor_refusal({.size = std::vector<int64_t>(33, 1)}),
               HasSubstr("has 33 dimensions, more than the 32"));
 }
 
 TEST(PickleTensors, StoragesAreHeldAgainstTheFile) {
   const std::string begin = "x.bin: tensor 'a': ";
-  EXPECT_EQ(refusal({.elements = 3}), begin + "its storage '0' of 3 f32 takes 8 bytes in the file");
-  EXPECT_EQ(refusal({.elements = int64_t{1} << 62}),
+  EXPECT_EQ(tensor_refusal({.elements = 3}), begin + "its storage '0' of 3 f32 takes 8 bytes in the file");
+  EXPECT_EQ(tensor_refusal({.elements = int64_t{1} << 62}),
             begin + "its storage '0' of 4611686018427387904 f32 takes 8 bytes in the file");
-  EXPECT_EQ(refusal({.storage_class = "HalfStorage"}),
+  EXPECT_EQ(tensor_refusal({.storage_class = "HalfStorage"}),
             begin + "its storage '0' of 2 f16 takes 8 bytes in the file");
-  EXPECT_EQ(refusal({.storage = "9"}), begin + "its storage '9' is not in the file");
-  EXPECT_EQ(refusal({.storage = "../data.pkl"}), begin + "its storage '../data.pkl' is not in the file");
-  EXPECT_THAT(refusal({.storage_class = "UntypedStorage", .elements = 8}),
+  EXPECT_EQ(tensor_refusal({.storage = "9"}), begin + "its storage '9' is not in the file");
+  EXPECT_EQ(tensor_refusal({.storage = "../data.pkl"}),
+            begin + "its storage '../data.pkl' is not in the file");
+  EXPECT_THAT(tensor_refusal({.storage_class = "UntypedStorage", .elements = 8}),
               HasSubstr("has a storage of bytes and no dtype"));
 }
 
@@ -127,7 +130,7 @@ TEST(PickleTensors, OnlyNamesAndTensors) {
   EXPECT_EQ(refusal_of({"N", pickle::tensor({})}).message,
             "x.bin: has None as the name of a tensor, expected a string");
   EXPECT_EQ(refusal_of({}).message, "x.bin: holds no tensors");
-  const Caught list = catch_error([] { read(torch_file("\x80\x02].")); });
+  const Caught list = catch_error([] { read_tensors(torch_file("\x80\x02].")); });
   EXPECT_EQ(list.message, "x.bin: holds a list, expected a dictionary from names to tensors");
   const std::string one = pickle::tensor({});
   EXPECT_EQ(refusal_of({pickle::text("a"), one, pickle::text("a"), one}).message,
@@ -144,7 +147,7 @@ TEST(PickleTensors, ClassesBecomePartsAndText) {
   const std::string kwargs =
       cat(pickle::name("some.package", "Kwargs"), ")\x81}", pickle::text("dim"), pickle::number(-1), "sb");
   const std::string mode = pickle::call(pickle::name("some.package.modes", "Mode"), {pickle::number(3)});
-  const PickledTensors found = read(torch_file(
+  const PickledTensors found = read_tensors(torch_file(
       pickle::dictionary(
           {pickle::text("m.weight"),
            typed({pickle::text("codes"), pickle::tensor({.storage = "1", .elements = 4}),

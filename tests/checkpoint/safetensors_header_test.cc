@@ -13,18 +13,18 @@ using testing::catch_error;
 using ::testing::HasSubstr;
 using testing::safetensors_bytes;
 
-SafetensorsHeader parse(const std::string& bytes) {
+SafetensorsHeader parse_header(const std::string& bytes) {
   return parse_safetensors_header(std::as_bytes(std::span(bytes)), "x.safetensors");
 }
-std::string error_of(std::string_view header, std::string_view data = {}) {
-  auto caught = catch_error([&] { parse(safetensors_bytes(header, data)); });
+std::string header_error(std::string_view header, std::string_view data = {}) {
+  auto caught = catch_error([&] { parse_header(safetensors_bytes(header, data)); });
   EXPECT_TRUE(caught.message.empty() || caught.kind == ErrorKind::kBadFile);
   EXPECT_EQ(caught.message.find('\n'), std::string::npos);
   return caught.message;
 }
 
 TEST(SafetensorsHeader, SortsByNameAndKeepsOffsets) {
-  auto header = parse(safetensors_bytes(
+  auto header = parse_header(safetensors_bytes(
       R"({"__metadata__":{"format":"pt"},"b":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
       R"("a":{"shape":[2,1],"data_offsets":[3,7],"dtype":"BF16"},"c":{"dtype":"F32","shape":[0,9],"data_offsets":[3,3]}}  )",
       "1234567"));
@@ -39,7 +39,7 @@ TEST(SafetensorsHeader, SortsByNameAndKeepsOffsets) {
 
 TEST(SafetensorsHeader, ScalarsHaveNoExtents) {
   auto header =
-      parse(safetensors_bytes(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})", "01234567"));
+      parse_header(safetensors_bytes(R"({"s":{"dtype":"F64","shape":[],"data_offsets":[0,8]}})", "01234567"));
   EXPECT_TRUE(header.entries[0].info.shape.empty());
 }
 
@@ -52,7 +52,7 @@ struct Lie {
 class LyingHeader : public ::testing::TestWithParam<Lie> {};
 
 TEST_P(LyingHeader, IsRefused) {
-  EXPECT_THAT(error_of(GetParam().header, GetParam().data), HasSubstr(GetParam().expected));
+  EXPECT_THAT(header_error(GetParam().header, GetParam().data), HasSubstr(GetParam().expected));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -108,19 +108,19 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(SafetensorsHeader, RefusesBytesBehindAZero) {
   std::string header = R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
-  EXPECT_EQ(error_of(header, "0"), "");
-  EXPECT_THAT(error_of(header + std::string(1, '\0') + "}}", "0"), HasSubstr("zero byte"));
+  EXPECT_EQ(header_error(header, "0"), "");
+  EXPECT_THAT(header_error(header + std::string(1, '\0') + "}}", "0"), HasSubstr("zero byte"));
 }
 
 TEST(SafetensorsHeader, RefusesBrokenUtf8) {
-  EXPECT_THAT(error_of("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "0"),
+  EXPECT_THAT(header_error("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", "0"),
               HasSubstr("not valid JSON at byte 3"));
 }
 
 TEST(SafetensorsHeader, MessagesStayOnOneShortLine) {
   std::string name = "evil\\n\\u0007" + std::string(5000, 'x');
   std::string message =
-      error_of("{\"" + name + "\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,0]}}");
+      header_error("{\"" + name + "\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,0]}}");
   EXPECT_THAT(message, HasSubstr("'evil\\x0a\\x07xxx"));
   EXPECT_LT(message.size(), 300u);
 }
@@ -131,8 +131,8 @@ TEST(SafetensorsHeader, RefusesTooManyDimensions) {
   auto header = [](const std::string& s) {
     return R"({"a":{"dtype":"U8","shape":[)" + s + R"(],"data_offsets":[0,1]}})";
   };
-  EXPECT_EQ(error_of(header(shape), "0"), "");
-  EXPECT_THAT(error_of(header(shape + ",1"), "0"), HasSubstr("too many dimensions"));
+  EXPECT_EQ(header_error(header(shape), "0"), "");
+  EXPECT_THAT(header_error(header(shape + ",1"), "0"), HasSubstr("too many dimensions"));
 }
 
 }  // namespace

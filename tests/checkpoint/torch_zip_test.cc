@@ -15,10 +15,12 @@ using ::testing::HasSubstr;
 using testing::zip_bytes;
 using testing::ZipEntry;
 
-TorchZip parse(const std::string& file) { return parse_torch_zip(std::as_bytes(std::span(file)), "x.bin"); }
+TorchZip parse_zip(const std::string& file) {
+  return parse_torch_zip(std::as_bytes(std::span(file)), "x.bin");
+}
 
-Caught refusal(const std::string& file) {
-  return catch_error([&] { parse(file); });
+Caught zip_refusal(const std::string& file) {
+  return catch_error([&] { parse_zip(file); });
 }
 
 std::vector<ZipEntry> entries() {
@@ -32,7 +34,7 @@ std::vector<ZipEntry> entries() {
 TEST(TorchZip, FindsPickleAndStorages) {
   for (const bool zip64 : {false, true}) {
     const std::string file = zip_bytes(entries(), zip64);
-    const TorchZip zip = parse(file);
+    const TorchZip zip = parse_zip(file);
     EXPECT_EQ(file.substr(zip.pickle.offset, zip.pickle.size_bytes), "pickle");
     ASSERT_EQ(zip.storages.size(), 2u);
     EXPECT_EQ(file.substr(zip.storages.at("0").offset, 4), "zero");
@@ -43,15 +45,15 @@ TEST(TorchZip, FindsPickleAndStorages) {
 TEST(TorchZip, ACommentIsSkipped) {
   std::string file = zip_bytes(entries());
   file[file.size() - 2] = 5;
-  EXPECT_EQ(parse(file + "hello").storages.size(), 2u);
-  EXPECT_THAT(refusal(file + "hell").message, HasSubstr("has no directory at its end (cut off?)"));
+  EXPECT_EQ(parse_zip(file + "hello").storages.size(), 2u);
+  EXPECT_THAT(zip_refusal(file + "hell").message, HasSubstr("has no directory at its end (cut off?)"));
 }
 
 TEST(TorchZip, RefusesEntriesThatTorchDoesNotWrite) {
   const auto with = [](ZipEntry entry) {
     std::vector<ZipEntry> all = entries();
     all.push_back(std::move(entry));
-    return refusal(zip_bytes(all));
+    return zip_refusal(zip_bytes(all));
   };
   EXPECT_EQ(with({"x/data/2", "z", 8}).kind, ErrorKind::kUnsupported);
   EXPECT_EQ(
@@ -66,15 +68,15 @@ TEST(TorchZip, RefusesEntriesThatTorchDoesNotWrite) {
             "x.bin: zip entry 'x/data/2' has another header than the directory says");
   EXPECT_EQ(with({"x/constants.pkl", ""}).message, "x.bin: is a TorchScript program, not a set of tensors");
   EXPECT_EQ(with({"x/code/a.py", ""}).kind, ErrorKind::kUnsupported);
-  EXPECT_EQ(refusal(zip_bytes({{"x/data/0", ""}})).message,
+  EXPECT_EQ(zip_refusal(zip_bytes({{"x/data/0", ""}})).message,
             "x.bin: the zip archive holds no data.pkl, so torch.save did not write it");
-  EXPECT_EQ(refusal(zip_bytes({{"x/data.pkl", ""}, {"x/byteorder", "big"}})).message,
+  EXPECT_EQ(zip_refusal(zip_bytes({{"x/data.pkl", ""}, {"x/byteorder", "big"}})).message,
             "x.bin: has byte order 'big', expected 'little'");
 }
 
 TEST(TorchZip, RefusesOtherContainers) {
   const auto says = [](const std::string& file, ErrorKind kind, const char* text) {
-    const Caught caught = refusal(file);
+    const Caught caught = zip_refusal(file);
     EXPECT_EQ(caught.kind, kind) << text;
     EXPECT_THAT(caught.message, HasSubstr(text));
   };
@@ -89,7 +91,7 @@ TEST(TorchZip, NoCutIsTaken) {
   for (const bool zip64 : {false, true}) {
     const std::string file = zip_bytes(entries(), zip64);
     for (size_t size = 0; size < file.size(); ++size)
-      EXPECT_NE(refusal(file.substr(0, size)).message, "") << size;
+      EXPECT_NE(zip_refusal(file.substr(0, size)).message, "") << size;
   }
 }
 
@@ -98,7 +100,7 @@ TEST(TorchZip, NumbersThatLie) {
   const std::string small = zip_bytes(entries()), large = zip_bytes(entries(), true);
   const auto with = [](std::string file, size_t at, uint64_t value, int width) {
     file.replace(at, static_cast<size_t>(width), testing::little_endian(value, width));
-    return refusal(file).message;
+    return zip_refusal(file).message;
   };
   const size_t end = small.size() - 22, first = small.find("PK\1\2"), end64 = large.size() - 22 - 20 - 56;
   EXPECT_THAT(with(small, end + 4, 1, 2), HasSubstr("is one of several parts"));
@@ -126,7 +128,7 @@ TEST(TorchZip, EntriesThatOverlap) {
   const size_t first = file.find("PK\1\2");
   // Both sizes of the pickle in the directory now reach into the next entry.
   file.replace(first + 20, 8, testing::little_endian(9, 4) + testing::little_endian(9, 4));
-  EXPECT_EQ(refusal(file).message, "x.bin: zip entry 'x/data/0' overlaps 'x/data.pkl'");
+  EXPECT_EQ(zip_refusal(file).message, "x.bin: zip entry 'x/data/0' overlaps 'x/data.pkl'");
 }
 
 }  // namespace

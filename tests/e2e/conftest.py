@@ -3,6 +3,7 @@ import contextlib
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 from fetch_smollm2 import fetch  # noqa: E402
+
+# A shell's background jobs ignore Ctrl-C and their children inherit that; the programs started here must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@
 namespace quaver {
 namespace {
 
-json settings(json more = json::object()) {
+json awq_settings(json more = json::object()) {
   json value = {
       {"quant_method", "awq"}, {"bits", 4}, {"group_size", 128}, {"zero_point", true}, {"version", "gemm"}};
   value.update(more);
@@ -21,7 +21,7 @@ TEST(AutoAwq, WordOrderIsThatOfTheSpecification) {
     for (int64_t k = 0; k < 32; ++k) layer.codes.push_back(static_cast<int>(n));
   layer.zeros.assign(8, 3);
   layer.scales.assign(8, 0.5f);
-  MemoryCheckpoint checkpoint(settings({{"group_size", 32}}));
+  MemoryCheckpoint checkpoint(awq_settings({{"group_size", 32}}));
   add_interleaved(checkpoint, "layer", layer);
   EXPECT_EQ(checkpoint.read("layer.qweight").data.as<uint32_t>()[0], 0x75316420u);
   const QuantWeight weight = load(checkpoint, "layer");
@@ -32,7 +32,7 @@ TEST(AutoAwq, WordOrderIsThatOfTheSpecification) {
 TEST(AutoAwq, AsymmetricLayersReadAndPack) {
   for (const int64_t group : {32, 128, -1}) {
     const PlainLayer layer = PlainLayer::random(4, 64, 256, group == -1 ? 256 : group, false);
-    MemoryCheckpoint checkpoint(settings({{"group_size", group}}));
+    MemoryCheckpoint checkpoint(awq_settings({{"group_size", group}}));
     add_interleaved(checkpoint, "layer", layer);
     const QuantWeight weight = load(checkpoint, "layer");
     expect_same_values(weight, layer);
@@ -44,7 +44,7 @@ TEST(AutoAwq, AsymmetricLayersReadAndPack) {
 // zero_point false still has zero points in the file, all in the middle.
 TEST(AutoAwq, SymmetricLayersKeepTheirZeroPoints) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
-  MemoryCheckpoint checkpoint(settings({{"zero_point", false}}));
+  MemoryCheckpoint checkpoint(awq_settings({{"zero_point", false}}));
   add_interleaved(checkpoint, "layer", layer);
   const QuantWeight weight = load(checkpoint, "layer");
   EXPECT_TRUE(std::holds_alternative<std::monostate>(weight.offset));
@@ -52,7 +52,7 @@ TEST(AutoAwq, SymmetricLayersKeepTheirZeroPoints) {
   expect_same_tensors(kAutoAwqFormat.pack(weight, "layer", {}), checkpoint);
 
   layer.zeros[4] = 7;
-  MemoryCheckpoint odd(settings({{"zero_point", false}}));
+  MemoryCheckpoint odd(awq_settings({{"zero_point", false}}));
   add_interleaved(odd, "layer", layer);
   EXPECT_NE(error_of([&] { load(odd, "layer"); }).find("holds zero points other than 8"), std::string::npos);
 }
@@ -60,7 +60,7 @@ TEST(AutoAwq, SymmetricLayersKeepTheirZeroPoints) {
 TEST(AutoAwq, SkipListMatchesWholeComponentsAndMayBeAbsent) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
   for (const json& skipped : {json::parse(R"(["visual"])"), json()}) {
-    MemoryCheckpoint checkpoint(settings({{"modules_to_not_convert", skipped}}));
+    MemoryCheckpoint checkpoint(awq_settings({{"modules_to_not_convert", skipped}}));
     add_interleaved(checkpoint, "model.layers.0.visualize_proj", layer);
     checkpoint.add("visual.blocks.0.attn.qkv.weight", DType::kF32, {1, 1}, std::vector<float>{1});
     EXPECT_TRUE(kAutoAwqFormat.plan(checkpoint, "visual.blocks.0.attn.qkv").tensors.empty());
@@ -79,14 +79,14 @@ TEST(AutoAwq, FirstFilesHaveOtherNames) {
 }
 
 TEST(AutoAwq, OtherLayoutsAreNamed) {
-  MemoryCheckpoint checkpoint(settings({{"version", "gemv"}}));
+  MemoryCheckpoint checkpoint(awq_settings({{"version", "gemv"}}));
   EXPECT_EQ(error_of([&] { detect_format(checkpoint); }),
             "memory/config.json: version 'gemv' is not supported; 'gemm' is");
 }
 
 // A file in another layout that says gemm does not fit the shapes of gemm.
 TEST(AutoAwq, WrongLayoutUnderTheRightNameIsNamed) {
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(awq_settings());
   add_along_in(checkpoint, "layer", PlainLayer::random(4, 64, 256, 128, false), 0);
   EXPECT_EQ(error_of([&] { load(checkpoint, "layer"); }),
             "memory/model.safetensors: tensor 'layer.scales' has shape [2, 64], expected [1, 512] for 4 "

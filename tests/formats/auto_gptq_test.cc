@@ -9,7 +9,7 @@
 namespace quaver {
 namespace {
 
-json settings(json more = json::object()) {
+json gptq_settings(json more = json::object()) {
   json value = {
       {"quant_method", "gptq"}, {"bits", 4}, {"group_size", 128}, {"sym", true}, {"desc_act", false}};
   value.update(more);
@@ -23,12 +23,12 @@ struct ZeroCase {
 
 TEST(AutoGptq, SymmetricZeroPointsReadUnderEitherLabel) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
-  const ZeroCase cases[] = {{settings({{"checkpoint_format", "gptq"}}), 1},
-                            {settings({{"checkpoint_format", "gptq_v2"}}), 0},
-                            {settings({{"checkpoint_format", "gptq"}}), 0},  // wrong label: recognised
-                            {settings({{"checkpoint_format", "gptq_v2"}}), 1},
-                            {settings(), 1},
-                            {settings({{"format", "gptq_v2"}}), 0}};
+  const ZeroCase cases[] = {{gptq_settings({{"checkpoint_format", "gptq"}}), 1},
+                            {gptq_settings({{"checkpoint_format", "gptq_v2"}}), 0},
+                            {gptq_settings({{"checkpoint_format", "gptq"}}), 0},  // wrong label: recognised
+                            {gptq_settings({{"checkpoint_format", "gptq_v2"}}), 1},
+                            {gptq_settings(), 1},
+                            {gptq_settings({{"format", "gptq_v2"}}), 0}};
   for (const ZeroCase& which : cases) {
     MemoryCheckpoint checkpoint(which.config);
     add_along_in(checkpoint, "layer", layer, which.stored_offset);
@@ -39,7 +39,7 @@ TEST(AutoGptq, SymmetricZeroPointsReadUnderEitherLabel) {
 TEST(AutoGptq, AsymmetricZeroPointsFollowTheLabel) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
   for (const auto& [label, offset] : {std::pair{"gptq", 1}, std::pair{"gptq_v2", 0}}) {
-    MemoryCheckpoint checkpoint(settings({{"sym", false}, {"checkpoint_format", label}}));
+    MemoryCheckpoint checkpoint(gptq_settings({{"sym", false}, {"checkpoint_format", label}}));
     add_along_in(checkpoint, "layer", layer, offset);
     expect_same_values(load(checkpoint, "layer"), layer);
   }
@@ -49,7 +49,7 @@ TEST(AutoGptq, AsymmetricZeroPointsFollowTheLabel) {
 TEST(AutoGptq, StoredFifteenIsZeroPointZero) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
   layer.zeros[9] = 16;  // stored as 15
-  MemoryCheckpoint checkpoint(settings({{"sym", false}}));
+  MemoryCheckpoint checkpoint(gptq_settings({{"sym", false}}));
   add_along_in(checkpoint, "layer", layer, 1);
   layer.zeros[9] = 0;
   expect_same_values(load(checkpoint, "layer"), layer);
@@ -60,7 +60,7 @@ TEST(AutoGptq, ThreeBitsSpanWords) {
     for (const bool sym : {true, false}) {
       PlainLayer layer = PlainLayer::random(3, out, in, 128, sym);
       for (int64_t k = 0; k < in; ++k) layer.codes[static_cast<size_t>(k)] = static_cast<int>(k % 8);
-      MemoryCheckpoint checkpoint(settings({{"bits", 3}, {"sym", sym}}));
+      MemoryCheckpoint checkpoint(gptq_settings({{"bits", 3}, {"sym", sym}}));
       add_along_in(checkpoint, "layer", layer, 1);
       EXPECT_EQ(checkpoint.find("layer.qweight")->shape, (std::vector<int64_t>{in * 3 / 32, out}));
       EXPECT_EQ(checkpoint.find("layer.qzeros")->shape,
@@ -71,7 +71,7 @@ TEST(AutoGptq, ThreeBitsSpanWords) {
 
 TEST(AutoGptq, ShortLastGroupReads) {
   const PlainLayer layer = PlainLayer::random(4, 64, 192, 128, true);
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(gptq_settings());
   add_along_in(checkpoint, "layer", layer, 1);
   EXPECT_EQ(checkpoint.find("layer.scales")->shape, (std::vector<int64_t>{2, 64}));
   expect_same_values(load(checkpoint, "layer", {64, 192}), layer);
@@ -89,7 +89,7 @@ TEST(AutoGptq, GroupIndexIsObeyedWhateverTheFlagSays) {
     for (const int64_t in : {256, 208}) {  // 208: the last group is short
       PlainLayer layer = PlainLayer::random(4, 64, in, 32, true);
       layer.group_index = scattered_index(in, 32);
-      MemoryCheckpoint checkpoint(settings({{"group_size", 32}, {"desc_act", flag}}));
+      MemoryCheckpoint checkpoint(gptq_settings({{"group_size", 32}, {"desc_act", flag}}));
       add_along_in(checkpoint, "layer", layer, 1);
       const QuantWeight weight = load(checkpoint, "layer");
       EXPECT_FALSE(weight.permutation.empty());
@@ -101,7 +101,7 @@ TEST(AutoGptq, GroupIndexIsObeyedWhateverTheFlagSays) {
 TEST(AutoGptq, TrivialGroupIndexIsNoPermutation) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 32, true);
   for (int k = 0; k < 256; ++k) layer.group_index.push_back(k / 32);
-  MemoryCheckpoint checkpoint(settings({{"group_size", 32}, {"desc_act", true}}));
+  MemoryCheckpoint checkpoint(gptq_settings({{"group_size", 32}, {"desc_act", true}}));
   add_along_in(checkpoint, "layer", layer, 1);
   EXPECT_TRUE(load(checkpoint, "layer").permutation.empty());
 }
@@ -109,20 +109,20 @@ TEST(AutoGptq, TrivialGroupIndexIsNoPermutation) {
 TEST(AutoGptq, GroupIndexOfZerosIsAPlaceholderUnlessTheFlagStandsByIt) {
   PlainLayer whole_row = PlainLayer::random(4, 64, 256, 256, true);
   whole_row.group_index.assign(256, 0);
-  MemoryCheckpoint one_group(settings({{"group_size", -1}, {"desc_act", true}}));
+  MemoryCheckpoint one_group(gptq_settings({{"group_size", -1}, {"desc_act", true}}));
   add_along_in(one_group, "layer", whole_row, 1);
   expect_same_values(load(one_group, "layer"), whole_row);
 
   PlainLayer grouped = PlainLayer::random(4, 64, 256, 32, true);
   grouped.group_index.assign(256, 0);
-  MemoryCheckpoint placeholder(settings({{"group_size", 32}}));
+  MemoryCheckpoint placeholder(gptq_settings({{"group_size", 32}}));
   add_along_in(placeholder, "layer", grouped, 1);
   const QuantWeight weight = load(placeholder, "layer");
   grouped.group_index.clear();
   expect_same_values(weight, grouped);
 
   grouped.group_index.assign(256, 0);
-  MemoryCheckpoint earnest(settings({{"group_size", 32}, {"desc_act", true}}));
+  MemoryCheckpoint earnest(gptq_settings({{"group_size", 32}, {"desc_act", true}}));
   add_along_in(earnest, "layer", grouped, 1);
   EXPECT_EQ(error_of([&] { load(earnest, "layer"); }),
             "memory/model.safetensors: tensor 'layer.g_idx' puts more than 32 channels into group 0");
@@ -132,7 +132,7 @@ TEST(AutoGptq, GroupIndexOutOfRangeIsNamed) {
   for (const int bad : {-1, 8}) {
     PlainLayer layer = PlainLayer::random(4, 64, 256, 32, true);
     for (int k = 0; k < 256; ++k) layer.group_index.push_back(k / 32);
-    MemoryCheckpoint checkpoint(settings({{"group_size", 32}}));
+    MemoryCheckpoint checkpoint(gptq_settings({{"group_size", 32}}));
     PlainLayer stored = layer;
     stored.group_index[17] = bad;
     add_along_in(checkpoint, "layer", stored, 1);
@@ -144,9 +144,9 @@ TEST(AutoGptq, GroupIndexOutOfRangeIsNamed) {
 
 TEST(AutoGptq, DynamicTableSkipsAndOverrides) {
   MemoryCheckpoint checkpoint(
-      settings({{"dynamic",
-                 {{"+:.*layers\\.0\\..*down_proj.*", {{"bits", 8}, {"group_size", 64}}},
-                  {"-:.*layers\\.1\\..*", json::object()}}}}));
+      gptq_settings({{"dynamic",
+                      {{"+:.*layers\\.0\\..*down_proj.*", {{"bits", 8}, {"group_size", 64}}},
+                       {"-:.*layers\\.1\\..*", json::object()}}}}));
   const PlainLayer down = PlainLayer::random(8, 64, 256, 64, true),
                    up = PlainLayer::random(4, 64, 256, 128, true);
   add_along_in(checkpoint, "model.layers.0.mlp.down_proj", down, 1);
@@ -160,7 +160,7 @@ TEST(AutoGptq, DynamicTableSkipsAndOverrides) {
 TEST(AutoGptq, TwoThousandOverridesCostLittle) {
   json table = json::object();
   for (int i = 0; i < 2000; ++i) table[cat("+:model\\.layers\\.", i, "\\.mlp\\.down_proj")] = {{"bits", 8}};
-  MemoryCheckpoint checkpoint(settings({{"dynamic", table}}));
+  MemoryCheckpoint checkpoint(gptq_settings({{"dynamic", table}}));
   const PlainLayer layer = PlainLayer::random(8, 64, 256, 128, true);
   for (const int i : {0, 1999}) add_along_in(checkpoint, cat("model.layers.", i, ".mlp.down_proj"), layer, 1);
   [[maybe_unused]] const std::clock_t start =
@@ -175,7 +175,7 @@ TEST(AutoGptq, TwoThousandOverridesCostLittle) {
 
 TEST(AutoGptq, KeysThatChangeTheMeaningAreRefused) {
   const auto refused = [](json more) {
-    MemoryCheckpoint checkpoint(settings(std::move(more)));
+    MemoryCheckpoint checkpoint(gptq_settings(std::move(more)));
     return error_of([&] { detect_format(checkpoint); });
   };
   EXPECT_EQ(refused({{"checkpoint_format", "marlin"}}),
@@ -197,7 +197,7 @@ TEST(AutoGptq, KeysThatChangeTheMeaningAreRefused) {
 TEST(AutoGptq, ZeroPointZeroIsNotPacked) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
   layer.zeros[1] = 0;
-  MemoryCheckpoint checkpoint(settings({{"sym", false}, {"checkpoint_format", "gptq_v2"}}));
+  MemoryCheckpoint checkpoint(gptq_settings({{"sym", false}, {"checkpoint_format", "gptq_v2"}}));
   add_along_in(checkpoint, "layer", layer, 0);
   const QuantWeight weight = load(checkpoint, "layer");
   EXPECT_EQ(error_of([&] { kAutoGptqFormat.pack(weight, "layer", {.sym = false}); }),

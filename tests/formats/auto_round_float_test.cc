@@ -10,7 +10,7 @@ namespace {
 using testing::HasSubstr;
 using Mode = ActivationQuant::Mode;
 
-json settings(const char* type, int bits, int64_t group, json more = json::object()) {
+json float_settings(const char* type, int bits, int64_t group, json more = json::object()) {
   json value = {{"quant_method", "auto-round"}, {"data_type", type}, {"bits", bits}, {"group_size", group}};
   value.update(more);
   return {{"quantization_config", value}};
@@ -25,7 +25,7 @@ void add_nibbles(MemoryCheckpoint& checkpoint, const std::string& layer, int64_t
 }
 
 TEST(AutoRoundFloats, PowersOfTwoScaleGroupsOf32) {
-  MemoryCheckpoint checkpoint(settings("mx_fp", 4, 32));
+  MemoryCheckpoint checkpoint(float_settings("mx_fp", 4, 32));
   add_nibbles(checkpoint, "layer", 32, {127, 129});
   const std::vector<float> values = dequantize(load(checkpoint, "layer"));
   EXPECT_EQ(values[14], 6.0f);      // byte 7, low half
@@ -36,7 +36,7 @@ TEST(AutoRoundFloats, PowersOfTwoScaleGroupsOf32) {
 
 TEST(AutoRoundFloats, UnsignedE5m3ScalesGroupsOf16) {
   MemoryCheckpoint checkpoint(
-      settings("nvfp4_v2", 4, 16, {{"packing_format", "auto_round:llm_compressor_nvfp4_e5m3"}}));
+      float_settings("nvfp4_v2", 4, 16, {{"packing_format", "auto_round:llm_compressor_nvfp4_e5m3"}}));
   add_nibbles(checkpoint, "layer", 16, {15 << 3, 16 << 3 | 4});  // 1 and 3
   const std::vector<float> values = dequantize(load(checkpoint, "layer"));
   EXPECT_EQ(values[14], 6.0f);
@@ -44,7 +44,7 @@ TEST(AutoRoundFloats, UnsignedE5m3ScalesGroupsOf16) {
 }
 
 TEST(AutoRoundFloats, SignAndMagnitudeInQuarters) {
-  MemoryCheckpoint checkpoint(settings(
+  MemoryCheckpoint checkpoint(float_settings(
       "mx_int", 4, 32, {{"packing_format", "auto_round"}, {"act_bits", 4}, {"act_data_type", "mx_int"}}));
   add_nibbles(checkpoint, "layer", 32, {128});
   const QuantWeight weight = load(checkpoint, "layer");
@@ -67,20 +67,20 @@ TEST(AutoRoundFloats, EightBitsMayLieInBf16) {
     checkpoint.add("layer.weight_scale", DType::kU8, {1, 1}, std::vector<uint8_t>{126});
   };
   std::vector<uint16_t> stored(32, float_to_bf16(-416));
-  MemoryCheckpoint checkpoint(settings("mx_fp_rceil", 8, 32));
+  MemoryCheckpoint checkpoint(float_settings("mx_fp_rceil", 8, 32));
   add(checkpoint, stored);
   const QuantWeight weight = load(checkpoint, "layer");
   EXPECT_EQ(weight.element, Element::kE4M3FN);
   EXPECT_EQ(dequantize(weight)[5], -208);
 
   stored[7] = float_to_bf16(0.3f);
-  MemoryCheckpoint between(settings("mx_fp", 8, 32));
+  MemoryCheckpoint between(float_settings("mx_fp", 8, 32));
   add(between, stored);
   EXPECT_THAT(load_error(between), HasSubstr("at element 7, which is no e4m3fn value"));
 }
 
 TEST(AutoRoundFloats, ScaleThatIsNoNumberIsRefused) {
-  MemoryCheckpoint checkpoint(settings("mx_fp", 4, 32));
+  MemoryCheckpoint checkpoint(float_settings("mx_fp", 4, 32));
   add_nibbles(checkpoint, "layer", 32, {255, 127});
   EXPECT_EQ(load_error(checkpoint),
             "memory/model.safetensors: layer 'layer' (weight_packed, weight_scale): entry 0 of 2 scales is "
@@ -89,7 +89,7 @@ TEST(AutoRoundFloats, ScaleThatIsNoNumberIsRefused) {
 
 TEST(AutoRoundFloats, InputsByTheirKeys) {
   const auto activation = [](json more) {
-    MemoryCheckpoint checkpoint(settings("fp", 8, 0, std::move(more)));
+    MemoryCheckpoint checkpoint(float_settings("fp", 8, 0, std::move(more)));
     add_float8(checkpoint, 4, 8);
     add_floats(checkpoint, "layer.weight_scale", {1});
     return load(checkpoint, "layer").activation;
@@ -110,7 +110,7 @@ TEST(AutoRoundFloats, InputsByTheirKeys) {
 
 // One layer is wider, one plain.
 TEST(AutoRoundFloats, ExtraConfigOverridesFloats) {
-  MemoryCheckpoint checkpoint(settings(
+  MemoryCheckpoint checkpoint(float_settings(
       "mx_fp", 4, 32,
       {{"extra_config",
         {{"wide", {{"bits", 8}, {"sym", nullptr}}}, {"lm_head", {{"bits", 16}, {"data_type", "fp"}}}}}}));
@@ -126,22 +126,22 @@ TEST(AutoRoundFloats, ExtraConfigOverridesFloats) {
 
 TEST(AutoRoundFloats, WhatIsNotSupportedIsNamed) {
   const std::pair<json, const char*> cases[] = {
-      {settings("mx_fp", 6, 32), "data_type 'mx_fp' with 6 bits is not supported"},
-      {settings("fp", 4, 32), "data_type 'fp' with 4 bits is not supported"},
-      {settings("mx_fp", 4, 64), "group_size 64 is not supported for data_type 'mx_fp*'; 32 is"},
-      {settings("fp", 8, -2), "group_size -2"},
-      {settings("fp", 8, 0, {{"group_size", {128, 0}}}), "group_size [128, 0]"},
-      {settings("nv_fp", 4, 16, {{"sym", false}}), "sym false is not supported"},
-      {settings("mx_fp", 4, 32, {{"act_bits", 4}, {"act_data_type", "mx_fp"}, {"act_group_size", 64}}),
+      {float_settings("mx_fp", 6, 32), "data_type 'mx_fp' with 6 bits is not supported"},
+      {float_settings("fp", 4, 32), "data_type 'fp' with 4 bits is not supported"},
+      {float_settings("mx_fp", 4, 64), "group_size 64 is not supported for data_type 'mx_fp*'; 32 is"},
+      {float_settings("fp", 8, -2), "group_size -2"},
+      {float_settings("fp", 8, 0, {{"group_size", {128, 0}}}), "group_size [128, 0]"},
+      {float_settings("nv_fp", 4, 16, {{"sym", false}}), "sym false is not supported"},
+      {float_settings("mx_fp", 4, 32, {{"act_bits", 4}, {"act_data_type", "mx_fp"}, {"act_group_size", 64}}),
        "act_group_size 64 is not supported for act_data_type 'mx_fp*'"},
-      {settings("mx_fp", 4, 32, {{"act_bits", 8}, {"act_data_type", "int"}}),
+      {float_settings("mx_fp", 4, 32, {{"act_bits", 8}, {"act_data_type", "int"}}),
        "act_data_type 'int' with 8 bits is not supported"},
-      {settings("mx_fp", 4, 32, {{"act_bits", 4}, {"act_data_type", "mx_fp"}, {"act_dynamic", false}}),
+      {float_settings("mx_fp", 4, 32, {{"act_bits", 4}, {"act_data_type", "mx_fp"}, {"act_dynamic", false}}),
        "act_dynamic false is supported for 8-bit floats with one scale only"},
       // Integers among floats need a packing that names their layout.
-      {settings("mx_fp", 4, 32,
-                {{"packing_format", "auto_round:llm_compressor"},
-                 {"extra_config", {{"a", {{"bits", 4}, {"data_type", "int"}}}}}}),
+      {float_settings("mx_fp", 4, 32,
+                      {{"packing_format", "auto_round:llm_compressor"},
+                       {"extra_config", {{"a", {{"bits", 4}, {"data_type", "int"}}}}}}),
        "packing_format 'auto_round:llm_compressor' is not supported"}};
   for (const auto& [config, message] : cases) {
     MemoryCheckpoint checkpoint(config);
@@ -151,7 +151,7 @@ TEST(AutoRoundFloats, WhatIsNotSupportedIsNamed) {
 
 TEST(AutoRoundFloats, CacheOfEightBits) {
   const auto cache = [](json more) {
-    MemoryCheckpoint checkpoint(settings("fp", 8, 0, std::move(more)));
+    MemoryCheckpoint checkpoint(float_settings("fp", 8, 0, std::move(more)));
     return kAutoRoundFormat.kv_cache(checkpoint);
   };
   EXPECT_TRUE(cache({{"static_kv_dtype", "fp8"}}).has_value());

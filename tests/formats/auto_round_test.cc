@@ -1,4 +1,5 @@
-// AutoRound checkpoints: packings, rules, block scope, padding, and where settings and tensors disagree.
+// AutoRound checkpoints: packings, rules, block scope, padding, and where settings and tensors
+// disagree.
 #include "formats/auto_round.h"
 
 #include "format_checks.h"
@@ -6,7 +7,7 @@
 namespace quaver {
 namespace {
 
-json settings(json more = json::object()) {
+json auto_round_settings(json more = json::object()) {
   json value = {{"quant_method", "auto-round"},
                 {"bits", 4},
                 {"group_size", 128},
@@ -20,7 +21,7 @@ using Names = std::vector<std::string>;
 
 TEST(AutoRound, MethodHasSeveralSpellings) {
   for (const char* method : {"auto-round", "auto_round", "intel/auto-round", "AutoRound", "inc"})
-    EXPECT_EQ(detect_format(MemoryCheckpoint(settings({{"quant_method", method}}))),
+    EXPECT_EQ(detect_format(MemoryCheckpoint(auto_round_settings({{"quant_method", method}}))),
               find_format("auto_round"))
         << method;
 }
@@ -33,12 +34,12 @@ TEST(AutoRound, PackingDecidesLayoutAndZeroPoints) {
       {"auto_round:gptqmodel", 0}, {"auto_round", 0},         {"auto_round:exllamav2", 0},
       {"autoround:exllamav2", 0},  {"auto_round:tritonv2", 0}};
   for (const auto& [packing, offset] : along_in) {
-    MemoryCheckpoint checkpoint(settings({{"sym", false}, {"packing_format", packing}}));
+    MemoryCheckpoint checkpoint(auto_round_settings({{"sym", false}, {"packing_format", packing}}));
     add_along_in(checkpoint, "layer", layer, offset);
     expect_same_values(load(checkpoint, "layer"), layer);
   }
   for (const char* packing : {"auto_round:auto_awq", "auto_round:awq", "auto_round:awq:gemm"}) {
-    MemoryCheckpoint checkpoint(settings({{"sym", false}, {"packing_format", packing}}));
+    MemoryCheckpoint checkpoint(auto_round_settings({{"sym", false}, {"packing_format", packing}}));
     add_interleaved(checkpoint, "layer", layer);
     expect_same_values(load(checkpoint, "layer"), layer);
   }
@@ -46,7 +47,7 @@ TEST(AutoRound, PackingDecidesLayoutAndZeroPoints) {
 
 TEST(AutoRound, OlderFilesNameThePackingAsBackend) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
-  json config = settings({{"sym", false}, {"backend", "autoround:exllamav2"}});
+  json config = auto_round_settings({{"sym", false}, {"backend", "autoround:exllamav2"}});
   config["quantization_config"].erase("packing_format");
   MemoryCheckpoint checkpoint(config);
   add_along_in(checkpoint, "layer", layer, 0);
@@ -55,7 +56,7 @@ TEST(AutoRound, OlderFilesNameThePackingAsBackend) {
 
 TEST(AutoRound, AbsentPackingIsTheDefault) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, false);
-  json config = settings({{"sym", false}});
+  json config = auto_round_settings({{"sym", false}});
   config["quantization_config"].erase("packing_format");
   MemoryCheckpoint checkpoint(config);
   add_along_in(checkpoint, "layer", layer, 1);
@@ -70,7 +71,7 @@ TEST(AutoRound, EveryWidthAndGroupReads) {
         const PlainLayer layer = PlainLayer::random(bits, 32, 288, columns, sym, static_cast<unsigned>(bits));
         const json own = {
             {"bits", bits}, {"group_size", group}, {"sym", sym}, {"packing_format", "auto_round"}};
-        MemoryCheckpoint checkpoint(settings(own));
+        MemoryCheckpoint checkpoint(auto_round_settings(own));
         add_along_in(checkpoint, "layer", layer, 0);
         expect_same_values(load(checkpoint, "layer"), layer);
       }
@@ -80,7 +81,7 @@ TEST(AutoRound, InterleavedWidthsOtherThanFourRead) {
   for (int bits = 4; bits <= 7; ++bits) {
     const PlainLayer layer = PlainLayer::random(bits, 64, 192, 128, false, static_cast<unsigned>(bits));
     MemoryCheckpoint checkpoint(
-        settings({{"bits", bits}, {"sym", false}, {"packing_format", "auto_round:auto_awq"}}));
+        auto_round_settings({{"bits", bits}, {"sym", false}, {"packing_format", "auto_round:auto_awq"}}));
     add_interleaved(checkpoint, "layer", layer);
     expect_same_values(load(checkpoint, "layer"), layer);
   }
@@ -88,7 +89,7 @@ TEST(AutoRound, InterleavedWidthsOtherThanFourRead) {
 
 TEST(AutoRound, UnsupportedPackingIsNamed) {
   for (const char* packing : {"auto_round:llm_compressor", "auto_round:fp8_static", "mlx"}) {
-    MemoryCheckpoint checkpoint(settings({{"packing_format", packing}}));
+    MemoryCheckpoint checkpoint(auto_round_settings({{"packing_format", packing}}));
     const std::string message = error_of([&] {
       checkpoint.add("l.weight", DType::kF32, {1}, std::vector<float>{0});
       detect_format(checkpoint)->plan(checkpoint, "l");
@@ -100,7 +101,7 @@ TEST(AutoRound, UnsupportedPackingIsNamed) {
 
 TEST(AutoRound, KeysThatChangeTheMeaningAreRefused) {
   const auto refused = [](json more) {
-    MemoryCheckpoint checkpoint(settings(std::move(more)));
+    MemoryCheckpoint checkpoint(auto_round_settings(std::move(more)));
     return error_of([&] { detect_format(checkpoint); });
   };
   EXPECT_NE(refused({{"rotation_config", {{"kind", "hadamard"}}}}).find("key 'rotation_config' is set"),
@@ -115,12 +116,12 @@ TEST(AutoRound, KeysThatChangeTheMeaningAreRefused) {
 
 // An exact name beats a pattern; a pattern may leave layers plain.
 TEST(AutoRound, ExtraConfigHasPatternsAndExactNames) {
-  MemoryCheckpoint checkpoint(
-      settings({{"extra_config",
-                 {{".*layers\\.0\\..*", {{"bits", 16}, {"data_type", "float"}}},
-                  {".*down_proj.*", {{"bits", 2}}},
-                  {"model.layers.1.mlp.down_proj", {{"bits", 8}, {"group_size", 32}, {"sym", false}}},
-                  {"o_proj", {{"bits", 3}}}}}}));
+  MemoryCheckpoint checkpoint(auto_round_settings(
+      {{"extra_config",
+        {{".*layers\\.0\\..*", {{"bits", 16}, {"data_type", "float"}}},
+         {".*down_proj.*", {{"bits", 2}}},
+         {"model.layers.1.mlp.down_proj", {{"bits", 8}, {"group_size", 32}, {"sym", false}}},
+         {"o_proj", {{"bits", 3}}}}}}));
   const PlainLayer down = PlainLayer::random(8, 64, 256, 32, false),
                    up = PlainLayer::random(4, 64, 256, 128, true),
                    out = PlainLayer::random(3, 64, 256, 128, true);
@@ -138,11 +139,11 @@ TEST(AutoRound, ExtraConfigHasPatternsAndExactNames) {
 // Parts of what an engine may fuse have widths of their own.
 TEST(AutoRound, MixedWidthsInsideOneGroupRead) {
   MemoryCheckpoint checkpoint(
-      settings({{"extra_config",
-                 {{"model.layers.0.self_attn.q_proj", {{"bits", 4}}},
-                  {"model.layers.0.self_attn.k_proj", {{"bits", 8}}},
-                  {"model.layers.0.self_attn.v_proj", {{"bits", 16}, {"data_type", "float"}}},
-                  {"model.layers.1.mlp.gate_proj", {{"bits", 2}}}}}}));
+      auto_round_settings({{"extra_config",
+                            {{"model.layers.0.self_attn.q_proj", {{"bits", 4}}},
+                             {"model.layers.0.self_attn.k_proj", {{"bits", 8}}},
+                             {"model.layers.0.self_attn.v_proj", {{"bits", 16}, {"data_type", "float"}}},
+                             {"model.layers.1.mlp.gate_proj", {{"bits", 2}}}}}}));
   const std::pair<const char*, int> widths[] = {{"model.layers.0.self_attn.q_proj", 4},
                                                 {"model.layers.0.self_attn.k_proj", 8},
                                                 {"model.layers.1.mlp.gate_proj", 2},
@@ -159,7 +160,7 @@ TEST(AutoRound, BlockScopeHasThreeSpellings) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   for (const json& blocks : {json("thinker.model.layers"), json::parse(R"(["thinker.model.layers"])"),
                              json("thinker.model.layers,thinker.visual.merger")}) {
-    MemoryCheckpoint checkpoint(settings({{"block_name_to_quantize", blocks}}));
+    MemoryCheckpoint checkpoint(auto_round_settings({{"block_name_to_quantize", blocks}}));
     add_along_in(checkpoint, "thinker.model.layers.0.mlp.gate_proj", layer, 1);
     for (const char* plain :
          {"talker.model.layers.0.mlp.gate_proj", "thinker.lm_head", "thinker.visual.merger"})
@@ -173,7 +174,7 @@ TEST(AutoRound, BlockScopeHasThreeSpellings) {
 
 TEST(AutoRound, SettingsInASubConfigApply) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
-  MemoryCheckpoint checkpoint(json{{"thinker_config", {{"text_config", settings()}}}});
+  MemoryCheckpoint checkpoint(json{{"thinker_config", {{"text_config", auto_round_settings()}}}});
   add_along_in(checkpoint, "thinker.model.layers.0.q_proj", layer, 1);
   expect_same_values(load(checkpoint, "thinker.model.layers.0.q_proj"), layer);
 }
@@ -182,7 +183,7 @@ TEST(AutoRound, SettingsInASubConfigApply) {
 TEST(AutoRound, PackedTensorsBeatARuleThatSaysPlain) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   MemoryCheckpoint checkpoint(
-      settings({{"extra_config", {{".*mlp\\.gate.*", {{"bits", 16}, {"data_type", "float"}}}}}}));
+      auto_round_settings({{"extra_config", {{".*mlp\\.gate.*", {{"bits", 16}, {"data_type", "float"}}}}}}));
   add_along_in(checkpoint, "model.layers.0.mlp.gate_proj", layer, 1);
   expect_same_values(load(checkpoint, "model.layers.0.mlp.gate_proj"), layer);
 }
@@ -190,13 +191,13 @@ TEST(AutoRound, PackedTensorsBeatARuleThatSaysPlain) {
 TEST(AutoRound, ShapesBeatARuleThatDoesNotFit) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   MemoryCheckpoint checkpoint(
-      settings({{"extra_config", {{".*q_proj.*", {{"bits", 2}, {"group_size", 32}}}}}}));
+      auto_round_settings({{"extra_config", {{".*q_proj.*", {{"bits", 2}, {"group_size", 32}}}}}}));
   add_along_in(checkpoint, "model.layers.0.q_proj", layer, 1);
   expect_same_values(load(checkpoint, "model.layers.0.q_proj"), layer);
 }
 
 TEST(AutoRound, ShapesThatFitNoRuleAreNamed) {
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(auto_round_settings());
   add_along_in(checkpoint, "layer", PlainLayer::random(8, 64, 256, 128, true), 1);
   EXPECT_EQ(error_of([&] { load(checkpoint, "layer"); }),
             "memory/model.safetensors: tensor 'layer.scales' has shape [2, 64], expected [4, 64] for 4 bits, "
@@ -207,7 +208,7 @@ TEST(AutoRound, ShapesThatFitNoRuleAreNamed) {
 // K = 576 with groups of 128: the packed rows may be 72, or 80 when the last group was filled up.
 TEST(AutoRound, PaddedAndUnpaddedRowsRead) {
   PlainLayer layer = PlainLayer::random(4, 64, 576, 128, true);
-  MemoryCheckpoint unpadded(settings());
+  MemoryCheckpoint unpadded(auto_round_settings());
   add_along_in(unpadded, "layer", layer, 1);
   EXPECT_EQ(unpadded.find("layer.qweight")->shape, (std::vector<int64_t>{72, 64}));
   expect_same_values(load(unpadded, "layer", {64, 576}), layer);
@@ -218,7 +219,7 @@ TEST(AutoRound, PaddedAndUnpaddedRowsRead) {
   for (int64_t n = 0; n < 64; ++n)
     for (int64_t k = 0; k < 576; ++k)
       filled.codes[static_cast<size_t>(n * 640 + k)] = layer.codes[static_cast<size_t>(n * 576 + k)];
-  MemoryCheckpoint padded(settings());
+  MemoryCheckpoint padded(auto_round_settings());
   add_along_in(padded, "layer", filled, 1);
   EXPECT_EQ(padded.find("layer.qweight")->shape, (std::vector<int64_t>{80, 64}));
   expect_same_values(load(padded, "layer", {64, 576}), layer);
@@ -236,7 +237,7 @@ TEST(AutoRound, PaddedAndUnpaddedRowsRead) {
 TEST(AutoRound, CuttingPaddingClearsTheLastByte) {
   PlainLayer filled = PlainLayer::random(3, 32, 128, 32, true);
   for (int& code : filled.codes) code = 7;
-  MemoryCheckpoint checkpoint(settings({{"bits", 3}, {"group_size", 32}}));
+  MemoryCheckpoint checkpoint(auto_round_settings({{"bits", 3}, {"group_size", 32}}));
   add_along_in(checkpoint, "layer", filled, 1);
   const QuantWeight weight = load(checkpoint, "layer", {32, 100});
   EXPECT_EQ(weight.row_bytes(), 38);
@@ -248,20 +249,20 @@ TEST(AutoRound, CuttingPaddingClearsTheLastByte) {
 TEST(AutoRound, PartsThatAreMissingOrLeftOverAreNamed) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   for (const char* missing : {"qzeros", "scales"}) {
-    MemoryCheckpoint whole(settings()), cut(settings());
+    MemoryCheckpoint whole(auto_round_settings()), cut(auto_round_settings());
     add_along_in(whole, "layer", layer, 1);
     for (const TensorInfo& info : whole.tensors())
       if (!info.name.ends_with(missing)) cut.add(info.name, whole.read(info.name));
     EXPECT_EQ(error_of([&] { load(cut, "layer"); }),
               cat("memory: tensor 'layer.", missing, "' is missing although its layer is packed"));
   }
-  MemoryCheckpoint both(settings());
+  MemoryCheckpoint both(auto_round_settings());
   add_along_in(both, "layer", layer, 1);
   both.add("layer.weight", DType::kF32, {1, 1}, std::vector<float>{1});
   EXPECT_EQ(error_of([&] { load(both, "layer"); }),
             "memory/model.safetensors: tensor 'layer.weight' stands beside 'layer.qweight'; a layer has one "
             "or the other");
-  MemoryCheckpoint rest(settings());
+  MemoryCheckpoint rest(auto_round_settings());
   rest.add("layer.scales", DType::kF32, {1, 1}, std::vector<float>{1});
   EXPECT_EQ(error_of([&] { load(rest, "layer"); }),
             "memory/model.safetensors: tensor 'layer.scales' has no 'layer.qweight' beside it");
@@ -270,7 +271,7 @@ TEST(AutoRound, PartsThatAreMissingOrLeftOverAreNamed) {
 TEST(AutoRound, WrongDtypesAndRanksAreNamed) {
   const PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   const auto with = [&](const std::string& part, TensorView view) {
-    MemoryCheckpoint whole(settings()), changed(settings());
+    MemoryCheckpoint whole(auto_round_settings()), changed(auto_round_settings());
     add_along_in(whole, "layer", layer, 1);
     for (const TensorInfo& info : whole.tensors())
       changed.add(info.name, info.name == part ? view : whole.read(info.name));
@@ -290,7 +291,7 @@ TEST(AutoRound, WrongDtypesAndRanksAreNamed) {
 TEST(AutoRound, NonFiniteScalesAreRefused) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   layer.scales[5] = std::numeric_limits<float>::infinity();
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(auto_round_settings());
   add_along_in(checkpoint, "layer", layer, 1);
   EXPECT_EQ(error_of([&] { load(checkpoint, "layer"); }),
             "memory/model.safetensors: layer 'layer': entry 10 of 128 scales is not finite");
@@ -299,7 +300,7 @@ TEST(AutoRound, NonFiniteScalesAreRefused) {
 TEST(AutoRound, SymmetricLayersWithOtherZeroPointsAreRefused) {
   PlainLayer layer = PlainLayer::random(4, 64, 256, 128, true);
   layer.zeros[3] = 5;
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(auto_round_settings());
   add_along_in(checkpoint, "layer", layer, 1);
   EXPECT_EQ(error_of([&] { load(checkpoint, "layer"); }),
             "memory/model.safetensors: layer 'layer': the quantization settings say symmetric, but "
@@ -323,7 +324,8 @@ TEST(AutoRound, PackingFollowsTheRecipe) {
 TEST(AutoRound, ZeroPointZeroIsWrittenWhereItCanBe) {
   PlainLayer layer = PlainLayer::random(3, 64, 256, 128, false);
   layer.zeros[0] = 0;
-  MemoryCheckpoint checkpoint(settings({{"bits", 3}, {"sym", false}, {"packing_format", "auto_round"}}));
+  MemoryCheckpoint checkpoint(
+      auto_round_settings({{"bits", 3}, {"sym", false}, {"packing_format", "auto_round"}}));
   add_along_in(checkpoint, "layer", layer, 0);
   const QuantWeight weight = load(checkpoint, "layer");
   expect_same_tensors(kAutoRoundFormat.pack(weight, "layer", {.bits = 3, .sym = false}), checkpoint);
@@ -335,7 +337,7 @@ TEST(AutoRound, ZeroPointZeroIsWrittenWhereItCanBe) {
 
 TEST(AutoRound, ShapesThatDoNotFillWordsAreNotPacked) {
   PlainLayer layer = PlainLayer::random(4, 60, 256, 128, true);
-  MemoryCheckpoint checkpoint(settings());
+  MemoryCheckpoint checkpoint(auto_round_settings());
   add_along_in(checkpoint, "layer", layer, 1);
   const QuantWeight weight = load(checkpoint, "layer");  // reading is fine
   expect_same_values(weight, layer);

@@ -8,8 +8,6 @@
 namespace quaver {
 namespace {
 
-constexpr const char* kQ = "model.layers.0.self_attn.q_proj";
-constexpr const char* kDown = "model.layers.0.mlp.down_proj";
 constexpr const char* kNF4 = "bitsandbytes-nf4-double";
 constexpr const char* kInt8 = "bitsandbytes-int8";
 
@@ -78,7 +76,7 @@ struct FlatLayer {
   }
 };
 
-json settings(const char* type) {
+json four_bit_settings(const char* type) {
   return {{"quantization_config",
            {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}, {"bnb_4bit_quant_type", type}}}};
 }
@@ -88,7 +86,7 @@ TEST(BitsAndBytes, RunsThatCrossRowsRead) {
     for (const auto& [rows, cols] :
          {std::pair<int64_t, int64_t>{8, 128}, {6, 100}, {4, 48}, {5, 33}, {3, 320}}) {
       const FlatLayer layer(rows, cols, nf4);
-      MemoryCheckpoint checkpoint(settings(nf4 ? "nf4" : "fp4"));
+      MemoryCheckpoint checkpoint(four_bit_settings(nf4 ? "nf4" : "fp4"));
       layer.add_to(checkpoint);
       const QuantWeight weight = load(checkpoint, "x", {rows, cols});
       const std::vector<float> values = dequantize(weight);
@@ -99,7 +97,7 @@ TEST(BitsAndBytes, RunsThatCrossRowsRead) {
 
 TEST(BitsAndBytes, OtherStorageHoldsTheSameBytes) {
   const FlatLayer layer(8, 128, true);
-  MemoryCheckpoint checkpoint(settings("nf4"));
+  MemoryCheckpoint checkpoint(four_bit_settings("nf4"));
   layer.add_to(checkpoint, DType::kBF16);
   EXPECT_EQ(dequantize(load(checkpoint, "x"))[77], layer.value(77));
 }
@@ -108,7 +106,7 @@ TEST(BitsAndBytes, OtherStorageHoldsTheSameBytes) {
 TEST(BitsAndBytes, RunsOfZerosAreZero) {
   FlatLayer layer(2, 64, true);
   layer.runs[1] = 0;
-  MemoryCheckpoint checkpoint(settings("nf4"));
+  MemoryCheckpoint checkpoint(four_bit_settings("nf4"));
   layer.add_to(checkpoint);
   const std::vector<float> values = dequantize(load(checkpoint, "x"));
   for (size_t k = 64; k < 128; ++k) EXPECT_EQ(values[k], 0.0f);
@@ -118,7 +116,7 @@ TEST(BitsAndBytes, RunsOfZerosAreZero) {
 std::string broken(const std::function<void(const FlatLayer&, MemoryCheckpoint&)>& change,
                    const char* type = "nf4") {
   const FlatLayer layer(8, 128, true);
-  MemoryCheckpoint checkpoint(settings(type));
+  MemoryCheckpoint checkpoint(four_bit_settings(type));
   layer.add_to(checkpoint);
   change(layer, checkpoint);
   return error_of([&] { load(checkpoint, "x"); });
@@ -173,27 +171,21 @@ TEST(BitsAndBytesRefusal, TensorsThatAreBroken) {
                 "memory/config.json asks for fp4");
 }
 
-std::string refusal(
-    const char* folder, const FixtureCopy::Edit& edit,
-    const std::function<void(MemoryCheckpoint&)>& change = [](MemoryCheckpoint&) {}) {
-  return refusal_of(folder, {kQ, kDown}, edit, change);
-}
-
 TEST(BitsAndBytesRefusal, SettingsAndEightBits) {
-  EXPECT_EQ(refusal(kInt8, [](json& s) { s["load_in_4bit"] = true; }),
+  EXPECT_EQ(refusal_of(kInt8, [](json& s) { s["load_in_4bit"] = true; }),
             "memory/config.json: keys 'load_in_4bit' and 'load_in_8bit' are both true; expected one of them");
-  EXPECT_EQ(refusal(kInt8, [](json& s) { s["llm_int8_has_fp16_weight"] = true; })
+  EXPECT_EQ(refusal_of(kInt8, [](json& s) { s["llm_int8_has_fp16_weight"] = true; })
                 .find("memory/config.json: key 'llm_int8_has_fp16_weight' is set"),
             0u);
   EXPECT_EQ(
-      refusal(kInt8,
-              [](json& s) {
-                s["load_in_4bit"] = true;
-                s["load_in_8bit"] = false;
-              }),
+      refusal_of(kInt8,
+                 [](json& s) {
+                   s["load_in_4bit"] = true;
+                   s["load_in_8bit"] = false;
+                 }),
       "memory/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.SCB' belongs to an 8-bit layer, but "
       "memory/config.json asks for 4 bits");
-  EXPECT_EQ(refusal(
+  EXPECT_EQ(refusal_of(
                 kInt8, [](json&) {},
                 [](MemoryCheckpoint& c) {
                   c.add(cat(kQ, ".weight_format"), DType::kU8, {}, std::vector<uint8_t>{2});
@@ -202,7 +194,7 @@ TEST(BitsAndBytesRefusal, SettingsAndEightBits) {
             "which means "
             "plain rows and is the one that is supported");
   EXPECT_EQ(
-      refusal(
+      refusal_of(
           kInt8, [](json&) {},
           [](MemoryCheckpoint& c) {
             c.add(cat(kQ, ".SCB"), DType::kF32, {127}, std::vector<float>(127, 1.0f));

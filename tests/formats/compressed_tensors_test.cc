@@ -218,14 +218,14 @@ TEST(CompressedTensors, AQuantizedLayerThatNothingTargetsIsAnError) {
       "settings is meant for it");
 }
 
-std::string refusal(const json& config) {
+std::string config_refusal(const json& config) {
   MemoryCheckpoint checkpoint(config);
   return error_of([&] { detect_format(checkpoint); });
 }
 
 TEST(CompressedTensors, KeysThatChangeTheMeaningAreRefused) {
   const auto with = [](json more) {
-    return refusal(compressed_config(int_args(4), nullptr, std::move(more)));
+    return config_refusal(compressed_config(int_args(4), nullptr, std::move(more)));
   };
   EXPECT_EQ(with({{"transform_config", {{"config_groups", 1}}}})
                 .find("memory/config.json: key 'transform_config' is set"),
@@ -239,7 +239,7 @@ TEST(CompressedTensors, KeysThatChangeTheMeaningAreRefused) {
               HasSubstr("kv_cache_scheme: 8-bit int is not supported for the cache"));
   json outputs = compressed_config(int_args(4));
   outputs["quantization_config"]["config_groups"]["group_0"]["output_activations"] = int_args(8, "tensor", 0);
-  EXPECT_THAT(refusal(outputs), HasSubstr("key 'output_activations' is set"));
+  EXPECT_THAT(config_refusal(outputs), HasSubstr("key 'output_activations' is set"));
 }
 
 TEST(CompressedTensors, ArgumentsThatAreNotSupportedAreNamed) {
@@ -254,11 +254,12 @@ TEST(CompressedTensors, ArgumentsThatAreNotSupportedAreNamed) {
       {float_args(8, "block", 0, {{"block_structure", "128x"}}), "block_structure \"128x\""},
       {float_args(8, "group"), "strategy 'group' needs a group_size, got 0"}};
   for (const auto& [args, message] : weights)
-    EXPECT_THAT(refusal(compressed_config(args)), HasSubstr(message));
-  EXPECT_EQ(refusal(compressed_config(float_args(8, "block", 0, {{"block_structure", "128x64"}}))), "");
-  EXPECT_THAT(refusal(compressed_config(int_args(4), int_args(8, "channel", 0))),
+    EXPECT_THAT(config_refusal(compressed_config(args)), HasSubstr(message));
+  EXPECT_EQ(config_refusal(compressed_config(float_args(8, "block", 0, {{"block_structure", "128x64"}}))),
+            "");
+  EXPECT_THAT(config_refusal(compressed_config(int_args(4), int_args(8, "channel", 0))),
               HasSubstr("static activations by 'channel' are not supported"));
-  EXPECT_THAT(refusal(compressed_config(int_args(4), dynamic(int_args(4, "token", 0)))),
+  EXPECT_THAT(config_refusal(compressed_config(int_args(4), dynamic(int_args(4, "token", 0)))),
               HasSubstr("4-bit int activations are not supported"));
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 using Mode = ActivationQuant::Mode;
 
-json settings(const char* algorithm, int group_size) {
+json algorithm_settings(const char* algorithm, int group_size) {
   json quantization = {{"quant_method", "modelopt"}, {"quant_algo", algorithm}};
   if (group_size > 0) quantization["group_size"] = group_size;
   return {{"quantization_config", std::move(quantization)}};
@@ -37,7 +37,7 @@ std::vector<float> counting_values(int group) {
 }
 
 TEST(ModelOptByHand, NVFP4AwqMultipliesItsInput) {
-  MemoryCheckpoint checkpoint(settings("NVFP4_AWQ", 16));
+  MemoryCheckpoint checkpoint(algorithm_settings("NVFP4_AWQ", 16));
   add_float4(checkpoint, 16).add("x.input_scale", DType::kF32, {}, std::vector<float>{0.125f});
   std::vector<uint16_t> multipliers(16, 0x3f80);
   multipliers[3] = 0x4000;  // 2
@@ -59,7 +59,7 @@ TEST(ModelOptByHand, NVFP4AwqMultipliesItsInput) {
 }
 
 TEST(ModelOptByHand, W4A16NVFP4LeavesItsInput) {
-  MemoryCheckpoint checkpoint(settings("W4A16_NVFP4", 16));
+  MemoryCheckpoint checkpoint(algorithm_settings("W4A16_NVFP4", 16));
   const QuantWeight weight = load(add_float4(checkpoint, 16), "x");
   EXPECT_EQ(dequantize(weight), counting_values(16));
   EXPECT_EQ(weight.activation, ActivationQuant{});
@@ -68,7 +68,7 @@ TEST(ModelOptByHand, W4A16NVFP4LeavesItsInput) {
 }
 
 TEST(ModelOptByHand, W4A8NVFP4HasGroupsOf32AndAFloat8Input) {
-  MemoryCheckpoint checkpoint(settings("W4A8_NVFP4_FP8", 32));
+  MemoryCheckpoint checkpoint(algorithm_settings("W4A8_NVFP4_FP8", 32));
   add_float4(checkpoint, 32).add("x.input_scale", DType::kF32, {}, std::vector<float>{0.125f});
   const QuantWeight weight = load(checkpoint, "x");
   EXPECT_EQ(weight.group, (Extent2d{1, 32}));
@@ -80,7 +80,7 @@ TEST(ModelOptByHand, W4A8NVFP4HasGroupsOf32AndAFloat8Input) {
 }
 
 TEST(ModelOptByHand, W8A16IsSignedBytesTimesRowScales) {
-  MemoryCheckpoint checkpoint(settings("W8A16", 0));
+  MemoryCheckpoint checkpoint(algorithm_settings("W8A16", 0));
   checkpoint.add("x.weight", DType::kI8, {2, 4}, std::vector<int8_t>{-128, -1, 0, 127, 1, 2, 3, -4});
   checkpoint.add("x.weight_scale", DType::kF32, {2}, std::vector<float>{0.5f, 3});
   const QuantWeight weight = load(checkpoint, "x");

@@ -8,9 +8,6 @@ namespace {
 
 using Mode = ActivationQuant::Mode;
 
-constexpr const char* kQ = "model.layers.0.self_attn.q_proj";
-constexpr const char* kDown = "model.layers.0.mlp.down_proj";
-
 struct Case {
   const char* folder;
   bool writable;
@@ -59,42 +56,38 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, ModelOpt, testing::ValuesIn(kCases), [](const
   return name;
 });
 
-QuantWeight from(const char* folder, std::string_view layer) {
-  return load(*open_hugging_face_folder(tool_folder(folder)), layer);
-}
-
 TEST(ModelOptActivation, IsWhatTheAlgorithmAsksFor) {
   const ActivationQuant e4m3{
       .mode = Mode::kStatic, .element = Element::kE4M3FN, .static_scale = 0x1.36db6ep-7f};
-  EXPECT_EQ(from("modelopt-fp8-kv-fp8", kQ).activation, e4m3);
-  EXPECT_EQ(from("modelopt-fp8-pc-pt", kQ).activation,
+  EXPECT_EQ(load_from("modelopt-fp8-kv-fp8", kQ).activation, e4m3);
+  EXPECT_EQ(load_from("modelopt-fp8-pc-pt", kQ).activation,
             (ActivationQuant{.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = -1}));
-  const ActivationQuant nvfp4 = from("modelopt-nvfp4-kv-fp8", kDown).activation;
+  const ActivationQuant nvfp4 = load_from("modelopt-nvfp4-kv-fp8", kDown).activation;
   EXPECT_EQ(nvfp4, (ActivationQuant{.mode = Mode::kDynamic,
                                     .element = Element::kE2M1,
                                     .group = 16,
                                     .scale = ScaleCodec::kE4M3FN,
                                     .super_scale = 0x1.8p-10f}));
-  EXPECT_EQ(from("modelopt-mxfp8", kQ).activation, (ActivationQuant{.mode = Mode::kDynamic,
-                                                                    .element = Element::kE4M3FN,
-                                                                    .group = 32,
-                                                                    .scale = ScaleCodec::kE8M0,
-                                                                    .power_of_two = PowerOfTwo::kFit}));
-  EXPECT_EQ(from("modelopt-int8-smoothquant", kQ).activation.element, Element::kInt8);
-  EXPECT_EQ(from("modelopt-int8-smoothquant", kQ).activation.mode, Mode::kStatic);
-  EXPECT_EQ(from("modelopt-w4a8-awq", kQ).activation.element, Element::kE4M3FN);
+  EXPECT_EQ(load_from("modelopt-mxfp8", kQ).activation, (ActivationQuant{.mode = Mode::kDynamic,
+                                                                         .element = Element::kE4M3FN,
+                                                                         .group = 32,
+                                                                         .scale = ScaleCodec::kE8M0,
+                                                                         .power_of_two = PowerOfTwo::kFit}));
+  EXPECT_EQ(load_from("modelopt-int8-smoothquant", kQ).activation.element, Element::kInt8);
+  EXPECT_EQ(load_from("modelopt-int8-smoothquant", kQ).activation.mode, Mode::kStatic);
+  EXPECT_EQ(load_from("modelopt-w4a8-awq", kQ).activation.element, Element::kE4M3FN);
   for (const char* folder : {"modelopt-fp8-pb-wo", "modelopt-int4-awq", "modelopt-mxfp4"})
-    EXPECT_EQ(from(folder, kQ).activation, ActivationQuant{}) << folder;
+    EXPECT_EQ(load_from(folder, kQ).activation, ActivationQuant{}) << folder;
 }
 
 TEST(ModelOptMultiplier, StandsWithTheLayersThatHaveOne) {
-  EXPECT_TRUE(from("modelopt-int4-awq", kQ).input_multiplier.empty());
-  const QuantWeight down = from("modelopt-int4-awq", kDown);
+  EXPECT_TRUE(load_from("modelopt-int4-awq", kQ).input_multiplier.empty());
+  const QuantWeight down = load_from("modelopt-int4-awq", kDown);
   ASSERT_EQ(down.input_multiplier.size(), 256u);
-  QuantWeight bare = from("modelopt-int4-awq", kDown);
+  QuantWeight bare = load_from("modelopt-int4-awq", kDown);
   bare.input_multiplier.clear();
   EXPECT_EQ(dequantize(down)[300], dequantize(bare)[300] * down.input_multiplier[44]);
-  EXPECT_EQ(from("modelopt-int8-smoothquant", kQ).input_multiplier.size(), 128u);
+  EXPECT_EQ(load_from("modelopt-int8-smoothquant", kQ).input_multiplier.size(), 128u);
 }
 
 TEST(ModelOptCache, IsAnnouncedWhereTheFileSaysSo) {
@@ -150,22 +143,16 @@ TEST(ModelOptConfig, OtherSchemesAreNotWritten) {
       error_of([] { kModelOptFormat.config_json({}); }),
       "this format does not write 4-bit integers; FP8, FP8_PER_CHANNEL_PER_TOKEN, NVFP4 and W4A16_NVFP4 "
       "are written");
-  const QuantWeight awq = from("modelopt-int4-awq", kQ);
+  const QuantWeight awq = load_from("modelopt-int4-awq", kQ);
   EXPECT_EQ(
       error_of([&] { kModelOptFormat.pack(awq, "x", {}); }),
       "layer 'x': int4 in groups of [1, 128] is none of these algorithms; FP8, FP8_PER_CHANNEL_PER_TOKEN, "
       "NVFP4 and W4A16_NVFP4 are written");
 }
 
-std::string refusal(
-    const char* folder, const FixtureCopy::Edit& edit,
-    const std::function<void(MemoryCheckpoint&)>& change = [](MemoryCheckpoint&) {}) {
-  return refusal_of(folder, {kQ, kDown}, edit, change);
-}
-
 TEST(ModelOptRefusal, SettingsThatChangeTheMeaning) {
   const auto with = [](const char* key, json value) {
-    return refusal("modelopt-nvfp4-kv-fp8", [&](json& settings) { settings[key] = value; });
+    return refusal_of("modelopt-nvfp4-kv-fp8", [&](json& settings) { settings[key] = value; });
   };
   EXPECT_EQ(
       with("quant_algo", "NVFP4_SVD").find("memory/config.json: quant_algo 'NVFP4_SVD' is not supported"),
@@ -187,7 +174,7 @@ TEST(ModelOptRefusal, SettingsThatChangeTheMeaning) {
 
 TEST(ModelOptRefusal, AlgorithmsThatTheTensorsContradict) {
   const auto as = [](const char* folder, const char* algorithm) {
-    return refusal(folder, [&](json& settings) { settings["quant_algo"] = algorithm; });
+    return refusal_of(folder, [&](json& settings) { settings["quant_algo"] = algorithm; });
   };
   EXPECT_EQ(
       as("modelopt-nvfp4-kv-fp8", "FP8"),
@@ -214,9 +201,10 @@ TEST(ModelOptRefusal, SettingsThatDisagreeWithTheFileBesideThem) {
 }
 
 TEST(ModelOptRefusal, LayersThatMixedSettingsDoNotName) {
-  EXPECT_EQ(refusal("modelopt-mixed", [](json& settings) { settings.at("quantized_layers").erase(kDown); }),
-            "memory/model.safetensors: tensor 'model.layers.0.mlp.down_proj.weight' has dtype u8, but "
-            "'quantized_layers' in memory/config.json does not name its layer");
+  EXPECT_EQ(
+      refusal_of("modelopt-mixed", [](json& settings) { settings.at("quantized_layers").erase(kDown); }),
+      "memory/model.safetensors: tensor 'model.layers.0.mlp.down_proj.weight' has dtype u8, but "
+      "'quantized_layers' in memory/config.json does not name its layer");
 }
 
 TEST(ModelOptConfig, MixedLayersAreFoundThroughWrappersAndParents) {
@@ -238,7 +226,7 @@ TEST(ModelOptRefusal, ScalesAndPacksThatAreBroken) {
   const std::string weight = cat(kDown, ".weight"), scale = cat(kDown, ".weight_scale"),
                     second = cat(kDown, ".weight_scale_2");
   const auto with = [&](const std::string& name, TensorView view) {
-    return refusal("modelopt-nvfp4-kv-fp8", none, [&](MemoryCheckpoint& c) { c.add(name, view); });
+    return refusal_of("modelopt-nvfp4-kv-fp8", none, [&](MemoryCheckpoint& c) { c.add(name, view); });
   };
   const auto bytes = [](DType type, std::vector<int64_t> shape, uint8_t value) {
     int64_t count = 1;
@@ -270,7 +258,7 @@ TEST(ModelOptRefusal, ScalesAndPacksThatAreBroken) {
 }
 
 TEST(ModelOptRefusal, PlainWeightsBesideScales) {
-  EXPECT_EQ(refusal(
+  EXPECT_EQ(refusal_of(
                 "modelopt-mxfp8", [](json&) {},
                 [](MemoryCheckpoint& c) {
                   c.add(cat(kQ, ".weight"), DType::kBF16, {2, 2}, std::vector<uint16_t>(4));

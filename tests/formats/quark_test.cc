@@ -8,9 +8,6 @@ namespace {
 
 using Mode = ActivationQuant::Mode;
 
-constexpr const char* kQ = "model.layers.0.self_attn.q_proj";
-constexpr const char* kDown = "model.layers.0.mlp.down_proj";
-
 class Quark : public testing::TestWithParam<const char*> {
  protected:
   std::unique_ptr<Checkpoint> checkpoint_ = open_hugging_face_folder(tool_folder(GetParam()));
@@ -37,10 +34,6 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Quark,
                            return name;
                          });
 
-QuantWeight from(const char* folder, std::string_view layer) {
-  return load(*open_hugging_face_folder(tool_folder(folder)), layer);
-}
-
 ActivationQuant mx(Element element, PowerOfTwo rule = PowerOfTwo::kRounded) {
   return {.mode = Mode::kDynamic,
           .element = element,
@@ -50,9 +43,9 @@ ActivationQuant mx(Element element, PowerOfTwo rule = PowerOfTwo::kRounded) {
 }
 
 TEST(QuarkActivation, IsWhatTheSettingsAskFor) {
-  EXPECT_EQ(from("quark-mxfp4", kQ).activation, mx(Element::kE2M1));
-  EXPECT_EQ(from("quark-mxfp6-e3m2", kQ).activation, mx(Element::kE3M2));
-  EXPECT_EQ(from("quark-int4-g64-reorder", kQ).activation, ActivationQuant{});
+  EXPECT_EQ(load_from("quark-mxfp4", kQ).activation, mx(Element::kE2M1));
+  EXPECT_EQ(load_from("quark-mxfp6-e3m2", kQ).activation, mx(Element::kE3M2));
+  EXPECT_EQ(load_from("quark-int4-g64-reorder", kQ).activation, ActivationQuant{});
   const auto with_rule = [](const char* rule) {
     const auto real = open_hugging_face_folder(tool_folder("quark-mxfp4"));
     const FixtureCopy copy(*real, [&](json& config) {
@@ -67,13 +60,13 @@ TEST(QuarkActivation, IsWhatTheSettingsAskFor) {
   EXPECT_THAT(error_of([&] { with_rule("odd"); }),
               testing::HasSubstr("scale_calculation_mode 'odd' is not supported"));
   const ActivationQuant e4m3{.mode = Mode::kStatic, .element = Element::kE4M3FN, .static_scale = 0x1.36p-7f};
-  EXPECT_EQ(from("quark-fp8-kv-fp8", kQ).activation, e4m3);
-  EXPECT_EQ(from("quark-mxfp4-fp8", kQ).activation, e4m3);
-  EXPECT_EQ(from("quark-int8", kQ).activation,
+  EXPECT_EQ(load_from("quark-fp8-kv-fp8", kQ).activation, e4m3);
+  EXPECT_EQ(load_from("quark-mxfp4-fp8", kQ).activation, e4m3);
+  EXPECT_EQ(load_from("quark-int8", kQ).activation,
             (ActivationQuant{.mode = Mode::kStatic, .element = Element::kInt8, .static_scale = 0x1.22p-5f}));
-  EXPECT_EQ(from("quark-mixed", kDown).activation,
+  EXPECT_EQ(load_from("quark-mixed", kDown).activation,
             (ActivationQuant{.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = -1}));
-  const ActivationQuant nvfp4 = from("quark-nvfp4", kDown).activation;
+  const ActivationQuant nvfp4 = load_from("quark-nvfp4", kDown).activation;
   EXPECT_EQ(nvfp4.scale, ScaleCodec::kE4M3FN);
   EXPECT_EQ(nvfp4.group, 16);
   EXPECT_EQ(nvfp4.super_scale, 0x1.830c3p-10f);
@@ -141,16 +134,10 @@ TEST(QuarkMX, OtherSixBitFloatReads) {
   EXPECT_EQ(dequantize(weight)[0] == dequantize(load(*real, kQ))[0], false);
 }
 
-std::string refusal(
-    const char* folder, const FixtureCopy::Edit& edit,
-    const std::function<void(MemoryCheckpoint&)>& change = [](MemoryCheckpoint&) {}) {
-  return refusal_of(folder, {kQ, kDown}, edit, change);
-}
-
 TEST(QuarkRefusal, SettingsThatChangeTheMeaning) {
   const auto weight = [](const char* key, json value) {
-    return refusal("quark-mxfp4",
-                   [&](json& settings) { settings["global_quant_config"]["weight"][key] = value; });
+    return refusal_of("quark-mxfp4",
+                      [&](json& settings) { settings["global_quant_config"]["weight"][key] = value; });
   };
   const std::string begin = "memory/config.json: global_quant_config: weight";
   EXPECT_EQ(weight("dtype", "mx"), begin + ": dtype 'mx' is not supported");
@@ -162,7 +149,7 @@ TEST(QuarkRefusal, SettingsThatChangeTheMeaning) {
   EXPECT_NE(weight("is_dynamic", true).find("', dynamic is not supported"), std::string::npos);
   EXPECT_NE(weight("ch_axis", 0).find("ch_axis 0"), std::string::npos);
   const auto with = [](const char* key, json value) {
-    return refusal("quark-mxfp4", [&](json& settings) { settings[key] = value; });
+    return refusal_of("quark-mxfp4", [&](json& settings) { settings[key] = value; });
   };
   EXPECT_NE(with("softmax_quant_spec", {{"dtype", "fp8_e4m3"}}).find("key 'softmax_quant_spec' is set"),
             std::string::npos);
@@ -174,76 +161,77 @@ TEST(QuarkRefusal, SettingsThatChangeTheMeaning) {
   EXPECT_EQ(with("export", {{"pack_method", "tiles"}}),
             "memory/config.json: pack_method 'tiles' is not supported; 'reorder' and 'order' are");
   EXPECT_EQ(
-      refusal("quark-fp8-kv-fp8",
-              [](json& settings) {
-                settings["kv_cache_quant_config"]["*k_proj"]["output_tensors"]["dtype"] = "int8";
-              }),
+      refusal_of("quark-fp8-kv-fp8",
+                 [](json& settings) {
+                   settings["kv_cache_quant_config"]["*k_proj"]["output_tensors"]["dtype"] = "int8";
+                 }),
       "memory/config.json: kv_cache_quant_config '*k_proj': a cache of dtype 'int8' and qscheme 'per_tensor' "
       "is not supported; static 'fp8_e4m3' with 'per_tensor' is");
-  EXPECT_NE(refusal("quark-int8",
-                    [](json& settings) {
-                      json& global = settings["global_quant_config"];
-                      global["output_tensors"] = global["input_tensors"];
-                    })
+  EXPECT_NE(refusal_of("quark-int8",
+                       [](json& settings) {
+                         json& global = settings["global_quant_config"];
+                         global["output_tensors"] = global["input_tensors"];
+                       })
                 .find("quantizes the output of layer 'model.layers.0.self_attn.q_proj'"),
             std::string::npos);
 }
 
 TEST(QuarkRefusal, SettingsThatTheTensorsContradict) {
-  EXPECT_EQ(refusal("quark-mxfp4", [](json& settings) { settings["exclude"].push_back("*q_proj"); }),
+  EXPECT_EQ(refusal_of("quark-mxfp4", [](json& settings) { settings["exclude"].push_back("*q_proj"); }),
             "memory/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.weight' has dtype u8, but "
             "memory/config.json leaves its layer plain");
-  EXPECT_EQ(refusal("quark-mxfp4-fp8",
-                    [](json& settings) { settings["global_quant_config"]["input_tensors"] = nullptr; }),
+  EXPECT_EQ(refusal_of("quark-mxfp4-fp8",
+                       [](json& settings) { settings["global_quant_config"]["input_tensors"] = nullptr; }),
             "memory/model.safetensors: tensor 'model.layers.0.self_attn.q_proj.input_scale' has no place in "
             "a layer "
             "as global_quant_config in memory/config.json describes it");
   EXPECT_EQ(
-      refusal(
+      refusal_of(
           "quark-nvfp4", [](json&) {}, [](MemoryCheckpoint& c) { c.remove(cat(kQ, ".input_scale_2")); }),
       "memory: tensor 'model.layers.0.self_attn.q_proj.input_scale_2' is missing although "
       "global_quant_config "
       "in memory/config.json asks for it");
-  EXPECT_EQ(refusal("quark-mixed", [](json& settings) { settings["layer_quant_config"] = json::object(); }),
-            "memory/model.safetensors: tensor 'model.layers.0.mlp.down_proj.weight' has dtype f8_e4m3, "
-            "expected u8");
+  EXPECT_EQ(
+      refusal_of("quark-mixed", [](json& settings) { settings["layer_quant_config"] = json::object(); }),
+      "memory/model.safetensors: tensor 'model.layers.0.mlp.down_proj.weight' has dtype f8_e4m3, "
+      "expected u8");
 }
 
 TEST(QuarkRefusal, TensorsThatAreBroken) {
   const auto none = [](json&) {};
   const std::string file = "memory/model.safetensors: ";
   const std::string scale = cat(kQ, ".weight_scale"), zero = cat(kQ, ".weight_zero_point");
-  EXPECT_EQ(refusal("quark-mxfp6-e3m2", none,
-                    [](MemoryCheckpoint& c) {
-                      c.add(cat(kQ, ".weight"), DType::kU8, {128, 95}, std::vector<uint8_t>(128 * 95));
-                    }),
+  EXPECT_EQ(refusal_of("quark-mxfp6-e3m2", none,
+                       [](MemoryCheckpoint& c) {
+                         c.add(cat(kQ, ".weight"), DType::kU8, {128, 95}, std::vector<uint8_t>(128 * 95));
+                       }),
             file + "tensor '" + kQ +
                 ".weight' has shape [128, 95], whose rows hold no whole number of 6-bit codes");
-  EXPECT_EQ(refusal("quark-mxfp4", none,
-                    [&](MemoryCheckpoint& c) {
-                      c.add(scale, DType::kU8, {128, 4}, std::vector<uint8_t>(512, 255));
-                    }),
+  EXPECT_EQ(refusal_of("quark-mxfp4", none,
+                       [&](MemoryCheckpoint& c) {
+                         c.add(scale, DType::kU8, {128, 4}, std::vector<uint8_t>(512, 255));
+                       }),
             file + "layer '" + kQ + "': entry 0 of 512 scales is not finite");
-  EXPECT_EQ(refusal("quark-mxfp4", none,
-                    [&](MemoryCheckpoint& c) {
-                      c.add(scale, DType::kU8, {128, 3}, std::vector<uint8_t>(384, 127));
-                    }),
+  EXPECT_EQ(refusal_of("quark-mxfp4", none,
+                       [&](MemoryCheckpoint& c) {
+                         c.add(scale, DType::kU8, {128, 3}, std::vector<uint8_t>(384, 127));
+                       }),
             file + "tensor '" + scale + "' has shape [128, 3], expected [128, 4]");
-  EXPECT_EQ(refusal("quark-int8", none,
-                    [&](MemoryCheckpoint& c) { c.add(zero, DType::kI8, {}, std::vector<int8_t>{3}); }),
+  EXPECT_EQ(refusal_of("quark-int8", none,
+                       [&](MemoryCheckpoint& c) { c.add(zero, DType::kI8, {}, std::vector<int8_t>{3}); }),
             file + "tensor '" + zero + "' holds 3, but the quantization settings say symmetric");
-  EXPECT_EQ(refusal("quark-int4-g64-reorder", none,
-                    [&](MemoryCheckpoint& c) {
-                      c.add(zero, DType::kI32, {2, 15}, std::vector<int32_t>(30));
-                    }),
+  EXPECT_EQ(refusal_of("quark-int4-g64-reorder", none,
+                       [&](MemoryCheckpoint& c) {
+                         c.add(zero, DType::kI32, {2, 15}, std::vector<int32_t>(30));
+                       }),
             file + "tensor '" + zero + "' has shape [2, 15], expected [2, 16]");
-  EXPECT_EQ(refusal("quark-int4-g64-reorder", none,
-                    [&](MemoryCheckpoint& c) {
-                      c.add(cat(kQ, ".weight"), DType::kI8, {128, 64}, std::vector<int8_t>(128 * 64));
-                    }),
+  EXPECT_EQ(refusal_of("quark-int4-g64-reorder", none,
+                       [&](MemoryCheckpoint& c) {
+                         c.add(cat(kQ, ".weight"), DType::kI8, {128, 64}, std::vector<int8_t>(128 * 64));
+                       }),
             file + "tensor '" + kQ + ".weight' has dtype i8, expected i32 or u32");
-  EXPECT_EQ(refusal("quark-fp8-kv-fp8", none,
-                    [&](MemoryCheckpoint& c) { c.add(scale, DType::kF32, {}, std::vector<float>{NAN}); }),
+  EXPECT_EQ(refusal_of("quark-fp8-kv-fp8", none,
+                       [&](MemoryCheckpoint& c) { c.add(scale, DType::kF32, {}, std::vector<float>{NAN}); }),
             file + "layer '" + kQ + "': entry 0 of 1 scales is not finite");
 }
 

@@ -133,4 +133,18 @@ inline std::string refusal_of(
   });
 }
 
+// A layer of attention and one of the feed-forward part that every fixture quantizes.
+inline constexpr const char* kQ = "model.layers.0.self_attn.q_proj";
+inline constexpr const char* kDown = "model.layers.0.mlp.down_proj";
+
+inline std::string refusal_of(
+    std::string_view folder, const FixtureCopy::Edit& edit,
+    const std::function<void(MemoryCheckpoint&)>& change = [](MemoryCheckpoint&) {}) {
+  return refusal_of(folder, {kQ, kDown}, edit, change);
+}
+
+inline QuantWeight load_from(std::string_view folder, std::string_view layer) {
+  return load(*open_hugging_face_folder(tool_folder(folder)), layer);
+}
+
 }  // namespace quaver

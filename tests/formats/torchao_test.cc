@@ -9,8 +9,6 @@ namespace {
 
 using Mode = ActivationQuant::Mode;
 
-constexpr const char* kQ = "model.layers.0.self_attn.q_proj";
-constexpr const char* kDown = "model.layers.0.mlp.down_proj";
 constexpr const char* kIntx = "torchao-intx-int4-g32";
 
 class TorchAo : public testing::TestWithParam<const char*> {
@@ -47,15 +45,11 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, TorchAo,
                            return name;
                          });
 
-QuantWeight from(const char* folder, std::string_view layer) {
-  return load(*open_hugging_face_folder(tool_folder(folder)), layer);
-}
-
 TEST(TorchAoActivation, IsWhatTheHeaderAsksFor) {
-  EXPECT_EQ(from("torchao-int8da-int8w", kQ).activation,
+  EXPECT_EQ(load_from("torchao-int8da-int8w", kQ).activation,
             (ActivationQuant{.mode = Mode::kDynamic, .element = Element::kInt8, .group = -1}));
   for (const char* folder : {"torchao-int8wo", "torchao-float8wo", "torchao-intx-int4-g32"})
-    EXPECT_EQ(from(folder, kQ).activation, ActivationQuant{}) << folder;
+    EXPECT_EQ(load_from(folder, kQ).activation, ActivationQuant{}) << folder;
 }
 
 TEST(TorchAoConfig, TablesMixIntegersAndPlainLayers) {
@@ -70,7 +64,7 @@ json header_of(const char* folder, const char* layer) {
   return json::parse(open_hugging_face_folder(tool_folder(folder))->metadata(cat(layer, ".weight")));
 }
 
-std::string refusal(
+std::string header_refusal(
     const char* folder, const std::function<void(json&)>& header,
     const std::function<void(MemoryCheckpoint&)>& change = [](MemoryCheckpoint&) {},
     const FixtureCopy::Edit& edit = [](json&) {}) {
@@ -99,7 +93,7 @@ TEST(TorchAoActivation, OtherInputsAreUnderstoodOrRefused) {
             }).find("act_quant_kwargs with granularity 'PerBlock' is not supported"),
             std::string::npos);
   const auto intx = [](const char* name) {
-    return refusal(kIntx, [&](json& header) { header["_data"]["activation_quantization"] = name; });
+    return header_refusal(kIntx, [&](json& header) { header["_data"]["activation_quantization"] = name; });
   };
   EXPECT_EQ(intx("int8_asym_per_token"), "");
   EXPECT_NE(intx("int4").find("activation_quantization 'int4' is not supported"), std::string::npos);
@@ -129,35 +123,37 @@ TEST(TorchAoRefusal, HeadersThatCantBeRun) {
   const auto none = [](json&) {};
   const std::string begin = "memory: the description of 'model.layers.0.self_attn.q_proj.weight'";
   EXPECT_EQ(
-      refusal("torchao-int8wo", [](json& h) { h["_type"] = "Int4TilePackedTo4dTensor"; }),
+      header_refusal("torchao-int8wo", [](json& h) { h["_type"] = "Int4TilePackedTo4dTensor"; }),
       begin +
           ": class 'Int4TilePackedTo4dTensor' is not supported; supported are Float8Tensor, Int8Tensor, "
           "IntxUnpackedToInt8Tensor, Int4Tensor");
-  EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h["_tensor_data_names"] = {"qdata"}; }),
+  EXPECT_EQ(header_refusal("torchao-int8wo", [](json& h) { h["_tensor_data_names"] = {"qdata"}; }),
             begin + ": a Int8Tensor has no 'scale'");
-  EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h["_tensor_data_names"].push_back("act_quant_scale"); }),
-            begin + ": a Int8Tensor with 'act_quant_scale' is not supported");
-  EXPECT_EQ(refusal("torchao-int8wo",
-                    [](json& h) {
-                      h["_data"]["block_size"] = {0, 128};
-                    }),
+  EXPECT_EQ(
+      header_refusal("torchao-int8wo", [](json& h) { h["_tensor_data_names"].push_back("act_quant_scale"); }),
+      begin + ": a Int8Tensor with 'act_quant_scale' is not supported");
+  EXPECT_EQ(header_refusal("torchao-int8wo",
+                           [](json& h) {
+                             h["_data"]["block_size"] = {0, 128};
+                           }),
             begin + ": block_size [0, 128]; expected two extents");
-  EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h = 3; }), begin + " must be an object");
-  EXPECT_EQ(refusal("torchao-int8wo", [](json& h) { h["_type"] = "Tensor"; }),
+  EXPECT_EQ(header_refusal("torchao-int8wo", [](json& h) { h = 3; }), begin + " must be an object");
+  EXPECT_EQ(header_refusal("torchao-int8wo", [](json& h) { h["_type"] = "Tensor"; }),
             "memory: layer 'model.layers.0.self_attn.q_proj' has parts of a quantized weight, but nothing "
             "describes "
             "'model.layers.0.self_attn.q_proj.weight'");
-  EXPECT_NE(refusal(kIntx, [](json& h) { h["_data"]["target_dtype"]["_data"] = "uint4"; })
+  EXPECT_NE(header_refusal(kIntx, [](json& h) { h["_data"]["target_dtype"]["_data"] = "uint4"; })
                 .find("target_dtype 'uint4' is not supported"),
             std::string::npos);
-  EXPECT_EQ(refusal("torchao-int8wo", none, [](MemoryCheckpoint& c) { c.remove(cat(kQ, "._weight_scale")); }),
+  EXPECT_EQ(header_refusal("torchao-int8wo", none,
+                           [](MemoryCheckpoint& c) { c.remove(cat(kQ, "._weight_scale")); }),
             "memory: tensor 'model.layers.0.self_attn.q_proj._weight_scale' is missing although its "
             "weight's description names it");
 }
 
 TEST(TorchAoRefusal, SettingsThatCantBeRun) {
   const auto with = [](const FixtureCopy::Edit& edit) {
-    return refusal(
+    return header_refusal(
         "torchao-int8wo", [](json&) {}, [](MemoryCheckpoint&) {}, edit);
   };
   EXPECT_EQ(with([](json& s) { s["quant_type"] = "int8_weight_only"; }),
@@ -171,7 +167,7 @@ TEST(TorchAoRefusal, SettingsThatCantBeRun) {
       "memory/model.safetensors: tensor 'model.layers.0.self_attn.q_proj._weight_zero_point' is part of a "
       "Int8Tensor, but 'default' in memory/config.json asks for Float8WeightOnlyConfig");
   EXPECT_EQ(
-      refusal(
+      header_refusal(
           "torchao-fqn-to-config", [](json&) {}, [](MemoryCheckpoint&) {},
           [](json& s) { s["quant_type"]["default"]["_data"]["fqn_to_config"][kQ] = nullptr; }),
       cat("memory/model.safetensors: tensor '", kQ, "._weight_zero_point' is part of a Int8Tensor, but '", kQ,
@@ -181,33 +177,38 @@ TEST(TorchAoRefusal, SettingsThatCantBeRun) {
 TEST(TorchAoRefusal, TensorsThatAreBroken) {
   const auto none = [](json&) {};
   const std::string begin = cat("memory/model.safetensors: tensor '", kQ, "._weight_");
-  EXPECT_EQ(refusal(kIntx, none,
-                    [](MemoryCheckpoint& c) {
-                      c.add(cat(kQ, "._weight_qdata"), DType::kI8, {128, 128}, std::vector<int8_t>(16384, 8));
-                    }),
+  EXPECT_EQ(header_refusal(
+                kIntx, none,
+                [](MemoryCheckpoint& c) {
+                  c.add(cat(kQ, "._weight_qdata"), DType::kI8, {128, 128}, std::vector<int8_t>(16384, 8));
+                }),
             begin + "qdata' holds 8, which 4 bits can't be");
   EXPECT_EQ(
-      refusal(kIntx, none,
-              [](MemoryCheckpoint& c) {
-                c.add(cat(kQ, "._weight_scale"), DType::kBF16, {4, 128}, std::vector<uint16_t>(512, 0x3f80));
-              }),
+      header_refusal(
+          kIntx, none,
+          [](MemoryCheckpoint& c) {
+            c.add(cat(kQ, "._weight_scale"), DType::kBF16, {4, 128}, std::vector<uint16_t>(512, 0x3f80));
+          }),
       begin + "scale' has shape [4, 128], expected [128, 4]");
   EXPECT_EQ(
-      refusal(kIntx, none,
-              [](MemoryCheckpoint& c) {
-                c.add(cat(kQ, "._weight_scale"), DType::kBF16, {128, 4}, std::vector<uint16_t>(512, 0x7fc0));
-              }),
+      header_refusal(
+          kIntx, none,
+          [](MemoryCheckpoint& c) {
+            c.add(cat(kQ, "._weight_scale"), DType::kBF16, {128, 4}, std::vector<uint16_t>(512, 0x7fc0));
+          }),
       cat("memory/model.safetensors: layer '", kQ, "': entry 0 of 512 scales is not finite"));
-  EXPECT_EQ(refusal("torchao-int8wo", none,
-                    [](MemoryCheckpoint& c) {
-                      c.add(cat(kQ, "._weight_zero_point"), DType::kI8, {127}, std::vector<int8_t>(127));
-                    }),
+  EXPECT_EQ(header_refusal("torchao-int8wo", none,
+                           [](MemoryCheckpoint& c) {
+                             c.add(cat(kQ, "._weight_zero_point"), DType::kI8, {127},
+                                   std::vector<int8_t>(127));
+                           }),
             begin + "zero_point' has shape [127], expected [128, 1]");
-  EXPECT_EQ(refusal("torchao-float8wo", none,
-                    [](MemoryCheckpoint& c) {
-                      c.add(cat(kQ, "._weight_qdata"), DType::kI8, {128, 128}, std::vector<int8_t>(16384));
-                    }),
-            begin + "qdata' has dtype i8, expected f8_e4m3");
+  EXPECT_EQ(
+      header_refusal("torchao-float8wo", none,
+                     [](MemoryCheckpoint& c) {
+                       c.add(cat(kQ, "._weight_qdata"), DType::kI8, {128, 128}, std::vector<int8_t>(16384));
+                     }),
+      begin + "qdata' has dtype i8, expected f8_e4m3");
 }
 
 }  // namespace

@@ -191,12 +191,12 @@ TEST(HostilePickles, TooManyValuesAreRefused) {
               HasSubstr("more than the 33554432 allowed"));
 }
 
-std::string golden(std::string_view name) {
+std::string golden_pickle(std::string_view name) {
   return read_text_file(std::filesystem::path(QUAVER_TEST_DATA) / "golden/checkpoint/pickled" / name,
                         1 << 20);
 }
 
-volatile int sink = 0;
+volatile int pickle_sink = 0;
 
 TEST(MutatedFiles, Pickles) {
   const std::string typed =
@@ -206,14 +206,15 @@ TEST(MutatedFiles, Pickles) {
                                            {pickle::text("x"), pickle::tensor({}), pickle::text("block"),
                                             pickle::numbers({1, 2}), pickle::text("y"), pickle::text("y")})}),
                  {"01234567"});
-  testing::MutationRun run{.originals = {golden("views.bin"), golden("every_dtype.bin"),
-                                         golden("protocol_5.bin"), golden("parameters.bin"), typed},
-                           .count = 20000,
-                           .seed = 15};
+  testing::MutationRun run{
+      .originals = {golden_pickle("views.bin"), golden_pickle("every_dtype.bin"),
+                    golden_pickle("protocol_5.bin"), golden_pickle("parameters.bin"), typed},
+      .count = 20000,
+      .seed = 15};
   const int accepted = testing::run_mutations(run, [](std::span<const std::byte> bytes) {
     for (const PickledTensor& tensor : read_pickled_tensors(bytes, "x.bin").tensors)
       for (const std::byte byte : bytes.subspan(tensor.offset, tensor.span_bytes))
-        sink = (sink + std::to_integer<int>(byte)) & 0xff;
+        pickle_sink = (pickle_sink + std::to_integer<int>(byte)) & 0xff;
   });
   EXPECT_GT(accepted, 100) << "the damage is too coarse to reach the data";
   EXPECT_LT(accepted, 12000);

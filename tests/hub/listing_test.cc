@@ -11,9 +11,9 @@ namespace {
 
 using testing::catch_error;
 
-const std::string kCommit(40, 'c'), kGit(40, 'a'), kSha256(64, 'b');
+const std::string kListedCommit(40, 'c'), kGit(40, 'a'), kSha256(64, 'b');
 
-json listing_of(const json& siblings) { return {{"sha", kCommit}, {"siblings", siblings}}; }
+json listing_of(const json& siblings) { return {{"sha", kListedCommit}, {"siblings", siblings}}; }
 
 json large(const std::string& path, const json& size) {
   return {
@@ -23,7 +23,7 @@ json large(const std::string& path, const json& size) {
 TEST(Listing, SmallAndLargeFiles) {
   json small = {{"rfilename", "config.json"}, {"size", 12}, {"blobId", kGit}};
   Listing listing = parse_listing(listing_of({large("model.safetensors", 5000000000), small}), "hub");
-  EXPECT_EQ(listing.commit, kCommit);
+  EXPECT_EQ(listing.commit, kListedCommit);
   ASSERT_EQ(listing.files.size(), 2u);
   EXPECT_EQ(listing.files[0].path, "config.json");
   EXPECT_EQ(listing.files[0].size_bytes, 12u);
@@ -68,7 +68,7 @@ TEST(Listing, HostileNumbersAndHashes) {
   refuses(json::array());
   refuses({{"siblings", json::array()}});
   refuses({{"sha", "../../x"}, {"siblings", json::array()}});
-  refuses({{"sha", kCommit}, {"siblings", "many"}});
+  refuses({{"sha", kListedCommit}, {"siblings", "many"}});
   refuses(listing_of({1}));
   refuses(listing_of({json::object()}));
   refuses(listing_of({large("x", -1)}));

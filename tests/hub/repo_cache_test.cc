@@ -13,13 +13,13 @@ namespace fs = std::filesystem;
 using testing::catch_error;
 using testing::ScratchFolder;
 
-const std::string kCommit(40, 'c'), kBlob(40, 'a'), kOther(40, 'b');
+const std::string kCachedCommit(40, 'c'), kBlob(40, 'a'), kOther(40, 'b');
 const RepoName kName{.id = "org/name"};
 
 TEST(RepoCache, Layout) {
   RepoCache cache("/cache", "org/name");
   EXPECT_EQ(cache.blob(kBlob), cat("/cache/models--org--name/blobs/", kBlob));
-  EXPECT_EQ(cache.snapshot(kCommit), cat("/cache/models--org--name/snapshots/", kCommit));
+  EXPECT_EQ(cache.snapshot(kCachedCommit), cat("/cache/models--org--name/snapshots/", kCachedCommit));
   EXPECT_EQ(cache.lock(kBlob), cat("/cache/.locks/models--org--name/", kBlob, ".lock"));
 }
 
@@ -28,13 +28,13 @@ TEST(RepoCache, LinksAreRelativeAndFollowTheContent) {
   RepoCache cache(folder.path(), "org/name");
   folder.write(cat("models--org--name/blobs/", kBlob), "one");
   folder.write(cat("models--org--name/blobs/", kOther), "two");
-  fs::path place = cache.snapshot(kCommit) / "deep" / "er" / "file";
-  cache.link(kCommit, "deep/er/file", kBlob);
+  fs::path place = cache.snapshot(kCachedCommit) / "deep" / "er" / "file";
+  cache.link(kCachedCommit, "deep/er/file", kBlob);
   EXPECT_EQ(fs::read_symlink(place), cat("../../../../blobs/", kBlob));
   EXPECT_EQ(read_text_file(place, 10), "one");
-  cache.link(kCommit, "deep/er/file", kBlob);
+  cache.link(kCachedCommit, "deep/er/file", kBlob);
   EXPECT_EQ(read_text_file(place, 10), "one");
-  cache.link(kCommit, "deep/er/file", kOther);
+  cache.link(kCachedCommit, "deep/er/file", kOther);
   EXPECT_EQ(read_text_file(place, 10), "two");
 }
 
@@ -42,21 +42,21 @@ TEST(RepoCache, Refs) {
   ScratchFolder folder;
   RepoCache cache(folder.path(), "org/name");
   EXPECT_FALSE(cache.commit_of("main"));
-  cache.write_ref("refs/pr/1", kCommit);
-  EXPECT_EQ(read_text_file(folder.path() / "models--org--name/refs/refs/pr/1", 100), kCommit);
-  EXPECT_EQ(cache.commit_of("refs/pr/1"), kCommit);
-  EXPECT_EQ(cache.commit_of(kCommit), kCommit);
-  cache.write_ref(kCommit, kCommit);
-  EXPECT_FALSE(fs::exists(cache.folder() / "refs" / kCommit));
+  cache.write_ref("refs/pr/1", kCachedCommit);
+  EXPECT_EQ(read_text_file(folder.path() / "models--org--name/refs/refs/pr/1", 100), kCachedCommit);
+  EXPECT_EQ(cache.commit_of("refs/pr/1"), kCachedCommit);
+  EXPECT_EQ(cache.commit_of(kCachedCommit), kCachedCommit);
+  cache.write_ref(kCachedCommit, kCachedCommit);
+  EXPECT_FALSE(fs::exists(cache.folder() / "refs" / kCachedCommit));
   folder.write("models--org--name/refs/main", "../../x");
   EXPECT_EQ(catch_error([&] { cache.commit_of("main"); }).kind, ErrorKind::kBadFile);
 }
 
 class FindCached : public ::testing::Test {
  protected:
-  FindCached() { folder.write("models--org--name/refs/main", kCommit); }
+  FindCached() { folder.write("models--org--name/refs/main", kCachedCommit); }
   void add(const char* name, std::string_view text = "{}") {
-    folder.write(cat("models--org--name/snapshots/", kCommit, "/", name), text);
+    folder.write(cat("models--org--name/snapshots/", kCachedCommit, "/", name), text);
   }
   bool found(bool whole_model) { return find_cached(folder.path(), kName, whole_model).has_value(); }
 

@@ -43,7 +43,7 @@ at::Tensor golden(const std::string& name, const char* tensor) {
   return nn::tensor_over(SafetensorsFile::open(file).read(tensor), file).clone();
 }
 
-EngineOptions options(at::ScalarType cache, int32_t tokens = 64, int32_t blocks = 256) {
+EngineOptions engine_options(at::ScalarType cache, int32_t tokens = 64, int32_t blocks = 256) {
   EngineOptions result;
   result.scheduler = {.max_num_seqs = 12, .max_num_batched_tokens = tokens, .max_model_len = 64};
   result.block_size = 4;
@@ -52,7 +52,7 @@ EngineOptions options(at::ScalarType cache, int32_t tokens = 64, int32_t blocks 
   return result;
 }
 
-EngineModel with(std::shared_ptr<const models::CausalLm> model, at::Device device = at::kCPU) {
+EngineModel model_with(std::shared_ptr<const models::CausalLm> model, at::Device device = at::kCPU) {
   return {std::move(model), testing::make_fake_tokenizer(), {}, device};
 }
 
@@ -66,7 +66,7 @@ class GoldenEngine : public ::testing::TestWithParam<std::string> {};
 
 // The scores of a prompt that is computed in chunks of this size.
 std::vector<PositionLogprobs> scores(const EngineModel& model, std::vector<int32_t> prompt, int32_t chunk) {
-  EngineOptions settings = options(at::kFloat, chunk);
+  EngineOptions settings = engine_options(at::kFloat, chunk);
   settings.scheduler.max_num_seqs = 1;
   Collector collector;
   Engine engine(model, settings);
@@ -88,7 +88,7 @@ TEST_P(GoldenEngine, ScoresPromptsAsTheReference) {
     double depth = 10.0 * static_cast<double>(model->info().num_layers) + 3;
     double bound = 2 * depth * std::sqrt(256.0) * 0x1p-24 * 2 * logits.abs().max().item().toDouble();
     for (int32_t chunk : {5, 64}) {
-      std::vector<PositionLogprobs> got = scores(with(model, device), prompt, chunk);
+      std::vector<PositionLogprobs> got = scores(model_with(model, device), prompt, chunk);
       ASSERT_EQ(got.size(), prompt.size());
       for (size_t i = 1; i < prompt.size(); ++i)
         EXPECT_NEAR(got[i][0].logprob, expected[static_cast<int64_t>(i) - 1][prompt[i]].item().toDouble(),
@@ -117,8 +117,8 @@ TEST_P(GoldenEngine, AnswersDoNotDependOnCompany) {
   }
   for (at::ScalarType cache : {at::kFloat, at::kBFloat16}) {
     Collector alone, together, crowded;
-    Engine one(with(model), options(cache)), many(with(model), options(cache, 21)),
-        small(with(model), options(cache, 40, 17));
+    Engine one(model_with(model), engine_options(cache)), many(model_with(model), engine_options(cache, 21)),
+        small(model_with(model), engine_options(cache, 40, 17));
     for (const Request& request : requests) {
       many.submit(request, together.sink());
       small.submit(request, crowded.sink());

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int32_t kVocab = 512;
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 struct Case {
   const char* field;  // "" = valid
@@ -49,7 +49,7 @@ TEST(SamplingCheck, F087_NamesTheField) {
       {"min_p", [](auto& p) { p.min_p = -0.1f; }},
       {"min_p", [](auto& p) { p.min_p = 1.1f; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = 0; }},
-      {"repetition_penalty", [](auto& p) { p.repetition_penalty = kInf; }},
+      {"repetition_penalty", [](auto& p) { p.repetition_penalty = kInfinite; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = 100.5f; }},
       {"repetition_penalty", [](auto& p) { p.repetition_penalty = kNan; }},
       {"frequency_penalty", [](auto& p) { p.frequency_penalty = 2.1f; }},

@@ -13,8 +13,6 @@
 namespace quaver::models {
 namespace {
 
-const std::string kRoot = std::string(QUAVER_TEST_DATA) + "/fixtures/checkpoints/";
-
 // A folder of layers with the embedding and the head of another one that was made from the same model.
 class WithLentTables : public Checkpoint {
  public:
@@ -62,11 +60,11 @@ struct ToolRun {
 };
 
 std::unique_ptr<Checkpoint> open_with_tables(const ToolRun& run) {
-  std::unique_ptr<Checkpoint> own = open_hugging_face_folder(kRoot + run.folder);
+  std::unique_ptr<Checkpoint> own = open_hugging_face_folder(kFixtureRoot + run.folder);
   json config = own->config();
   if (run.input) config.at("quantization_config")["act_data_type"] = *run.input;
   const char* lender = config.at("model_type") == "qwen2" ? "ct-w8a8-int8-dynamic" : "autoround-w4g128-sym";
-  return std::make_unique<WithLentTables>(std::move(own), open_hugging_face_folder(kRoot + lender),
+  return std::make_unique<WithLentTables>(std::move(own), open_hugging_face_folder(kFixtureRoot + lender),
                                           std::move(config));
 }
 
@@ -103,7 +101,7 @@ class QuantizedInputs : public testing::TestWithParam<ToolRun> {
   double distance_to_tool(nn::LoadOptions options) const {
     options.compute_dtype = GetParam().type;
     options.exact_activations = true;
-    const std::string file = kRoot + GetParam().folder + "/expected.safetensors";
+    const std::string file = kFixtureRoot + GetParam().folder + "/expected.safetensors";
     std::unique_ptr<Checkpoint> checkpoint = open_with_tables(GetParam());
     nn::WeightSource source(*checkpoint, options);
     const at::Tensor got = run_logits(*load_causal_lm(source), read_tensor(file, "input_ids")).to(at::kFloat);
@@ -128,13 +126,13 @@ TEST_P(QuantizedInputs, GiveThemWithDenseWeights) {
   EXPECT_LE(distance_to_tool({.keep_quantized = false}), bound());
 }
 
-std::string test_name(const testing::TestParamInfo<ToolRun>& param) {
+std::string tool_run_name(const testing::TestParamInfo<ToolRun>& param) {
   std::string name = param.param.folder;
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedInputs, testing::ValuesIn(kRuns), test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedInputs, testing::ValuesIn(kRuns), tool_run_name);
 
 }  // namespace
 }  // namespace quaver::models

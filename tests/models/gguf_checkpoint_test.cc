@@ -14,9 +14,9 @@
 namespace quaver::models {
 namespace {
 
-const std::string kRoot = std::string(QUAVER_TEST_DATA) + "/golden/models/gguf/";
+const std::string kGgufRoot = std::string(QUAVER_TEST_DATA) + "/golden/models/gguf/";
 
-std::unique_ptr<Checkpoint> open(const std::string& name) { return open_model(kRoot + name + ".gguf"); }
+std::unique_ptr<Checkpoint> open(const std::string& name) { return open_model(kGgufRoot + name + ".gguf"); }
 
 class GgufModelTest : public testing::TestWithParam<const char*> {};
 
@@ -25,7 +25,7 @@ TEST_P(GgufModelTest, ComputesTheOriginalsLogits) {
   std::unique_ptr<Checkpoint> checkpoint = open(GetParam());
   nn::WeightSource source(*checkpoint, {});
   std::unique_ptr<CausalLm> model = load_causal_lm(source);
-  std::string expected = kRoot + GetParam() + ".safetensors";
+  std::string expected = kGgufRoot + GetParam() + ".safetensors";
   at::Tensor logits = run_logits(*model, read_tensor(expected, "ids"));
   double depth = 8.0 * static_cast<double>(model->info().num_layers) + 2;
   EXPECT_LE(error_ratio(logits, read_tensor(expected, "logits"), kEpsilonF32, depth, 64), 1);
@@ -67,7 +67,7 @@ TEST(GgufCheckpoint, SideFiles) {
 }
 
 TEST(GgufCheckpoint, Vocabulary) {
-  GgufVocabulary vocabulary = gguf_vocabulary(GgufFile::open(kRoot + "qwen3.gguf"));
+  GgufVocabulary vocabulary = gguf_vocabulary(GgufFile::open(kGgufRoot + "qwen3.gguf"));
   EXPECT_EQ(vocabulary.model, "gpt2");
   EXPECT_EQ(vocabulary.tokens.size(), 64u);
   EXPECT_EQ(vocabulary.tokens[3], "<|im_end|>");
@@ -95,12 +95,12 @@ TEST(GgufCheckpoint, TensorsReadAsListed) {
 TEST(GgufCheckpoint, MissingTensorAndPath) {
   EXPECT_THROW(open("qwen3")->read("model.layers.9.mlp.up_proj.weight"), Error);
   try {
-    open_model(kRoot + "none.gguf");
+    open_model(kGgufRoot + "none.gguf");
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   }
-  EXPECT_THROW(open_model(kRoot), Error) << "several files to choose from";
+  EXPECT_THROW(open_model(kGgufRoot), Error) << "several files to choose from";
 }
 
 }  // namespace

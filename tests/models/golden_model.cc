@@ -13,12 +13,12 @@
 namespace quaver::models {
 
 namespace {
-const std::string kRoot = std::string(QUAVER_TEST_DATA) + "/golden/models/";
+const std::string kGoldenRoot = std::string(QUAVER_TEST_DATA) + "/golden/models/";
 }
 
 std::vector<std::string> golden_names() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot))
+  for (const auto& entry : std::filesystem::directory_iterator(kGoldenRoot))
     if (entry.is_directory() && std::filesystem::exists(entry.path() / "config.json"))
       names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
@@ -30,8 +30,8 @@ at::Tensor read_tensor(const std::string& path, const std::string& name) {
 }
 
 Golden open_golden(const std::string& name) {
-  std::string file = kRoot + name + ".safetensors";
-  return {open_hugging_face_folder(kRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
+  std::string file = kGoldenRoot + name + ".safetensors";
+  return {open_hugging_face_folder(kGoldenRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
           read_tensor(file, "logits_bf16"), read_tensor(file, "hidden")};
 }
 

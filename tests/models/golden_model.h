@@ -12,6 +12,9 @@
 
 namespace quaver::models {
 
+// Checkpoints of the vendors' tools, a folder each.
+inline const std::string kFixtureRoot = std::string(QUAVER_TEST_DATA) + "/fixtures/checkpoints/";
+
 // Every folder of tests/golden/models.
 std::vector<std::string> golden_names();
 

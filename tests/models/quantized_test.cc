@@ -12,12 +12,11 @@
 namespace quaver::models {
 namespace {
 
-const std::string kRoot = std::string(QUAVER_TEST_DATA) + "/fixtures/checkpoints/";
 const char* const kLogits = "logits_dequant_f32";
 
 std::vector<std::string> fixtures() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kFixtureRoot)) {
     std::filesystem::path file = entry.path() / "expected.safetensors";  // some are layers alone
     if (std::filesystem::exists(file) && SafetensorsFile::open(file).find(kLogits))
       names.push_back(entry.path().filename().string());
@@ -30,13 +29,13 @@ class QuantizedModelTest : public testing::TestWithParam<std::string> {
   // Weights alone: inputs are tested with the tools' own logits in activation_quant_test.cc.
   at::Tensor logits(nn::LoadOptions options) {
     options.strict_activations = false;
-    std::unique_ptr<Checkpoint> checkpoint = open_model(kRoot + GetParam());
+    std::unique_ptr<Checkpoint> checkpoint = open_model(kFixtureRoot + GetParam());
     nn::WeightSource source(*checkpoint, options);
     std::unique_ptr<CausalLm> model = load_causal_lm(source);
     return run_logits(*model, expected("input_ids"));
   }
   at::Tensor expected(const std::string& name) {
-    return read_tensor(kRoot + GetParam() + "/expected.safetensors", name);
+    return read_tensor(kFixtureRoot + GetParam() + "/expected.safetensors", name);
   }
   // One or two layers of width 256 at most.
   double ratio(const at::Tensor& got) { return error_ratio(got, expected(kLogits), kEpsilonF32, 20, 256); }
@@ -64,14 +63,14 @@ TEST_P(QuantizedModelTest, RoundedActivationsStayClose) {
   EXPECT_LE(error, 0.03);
 }
 
-std::string test_name(const testing::TestParamInfo<std::string>& param) {
+std::string fixture_name(const testing::TestParamInfo<std::string>& param) {
   std::string name = param.param;
   std::replace_if(
       name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedModelTest, testing::ValuesIn(fixtures()), test_name);
+INSTANTIATE_TEST_SUITE_P(Fixtures, QuantizedModelTest, testing::ValuesIn(fixtures()), fixture_name);
 
 }  // namespace
 }  // namespace quaver::models

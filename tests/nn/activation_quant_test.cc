@@ -313,10 +313,10 @@ TEST(ActivationQuant, Descriptions) {
   EXPECT_EQ(describe({.mode = Mode::kStatic}), "int8 static");
 }
 
-constexpr int64_t kIn = 64;
+constexpr int64_t kWidth = 64;
 
 Linear layer_of(uint64_t seed, const InputQuant& input, int bits = 8) {
-  QuantWeight weight = random_quant_weight(24, kIn, {.bits = bits}, seed);
+  QuantWeight weight = random_quant_weight(24, kWidth, {.bits = bits}, seed);
   Linear layer = Linear::quantized(std::make_shared<QuantWeight>(std::move(weight)), randn({24}, seed + 1),
                                    at::kFloat, at::kCPU);
   layer.set_input_quant(input);
@@ -330,37 +330,37 @@ at::Tensor wanted(const Linear& layer, const at::Tensor& x) {
 TEST(QuantizedInput, LayersMultiplyIt) {
   c10::InferenceMode no_gradients;
   const std::vector<float> none;
-  const at::Tensor x = randn({5, kIn}, 20);
+  const at::Tensor x = randn({5, kWidth}, 20);
   for (const int bits : {4, 8})
     for (const ActivationQuant& quant : {dynamic(Element::kE4M3FN, -1), dynamic(Element::kInt8, -1)}) {
       const Linear layer = layer_of(21, InputQuant(quant, none, at::kCPU), bits);
       const at::Tensor want = wanted(layer, quantize_dequantize(x, quant));
-      EXPECT_TRUE(near(layer.forward(x), want, kIn)) << layer.kernel_name() << " must not round x again";
+      EXPECT_TRUE(near(layer.forward(x), want, kWidth)) << layer.kernel_name() << " must not round x again";
       EXPECT_NE(layer.kernel_name(), "aten");
-      EXPECT_FALSE(near(layer.forward(x), wanted(layer, x), kIn));
+      EXPECT_FALSE(near(layer.forward(x), wanted(layer, x), kWidth));
       AtenOnly reference;
-      EXPECT_TRUE(near(layer.forward(x), want, kIn));
+      EXPECT_TRUE(near(layer.forward(x), want, kWidth));
     }
 }
 
 TEST(QuantizedInput, MultiplierComesFirst) {
-  std::vector<float> multiplier(kIn);
+  std::vector<float> multiplier(kWidth);
   for (size_t i = 0; i < multiplier.size(); ++i) multiplier[i] = i % 3 == 0 ? 0.01f : 1.5f;
   const ActivationQuant quant = dynamic(Element::kInt8, -1);
-  const at::Tensor x = randn({5, kIn}, 22);
+  const at::Tensor x = randn({5, kWidth}, 22);
   const InputQuant input(quant, multiplier, at::kCPU);
   const at::Tensor scaled = x * at::tensor(multiplier);
   EXPECT_TRUE(input.apply(x).equal(quantize_dequantize(scaled, quant)));
   const Linear layer = layer_of(23, input);
-  EXPECT_TRUE(near(layer.forward(x), wanted(layer, quantize_dequantize(scaled, quant)), kIn));
+  EXPECT_TRUE(near(layer.forward(x), wanted(layer, quantize_dequantize(scaled, quant)), kWidth));
 }
 
 TEST(QuantizedInput, GroupsAgreeWithTheirLayers) {
   c10::InferenceMode no_gradients;
-  const at::Tensor x = randn({5, kIn}, 24);
+  const at::Tensor x = randn({5, kWidth}, 24);
   const InputQuant token(dynamic(Element::kE4M3FN, -1), {}, at::kCPU);
   const InputQuant grouped(dynamic(Element::kE2M1, 16, ScaleCodec::kE4M3FN), {}, at::kCPU);
-  const InputQuant multiplied(dynamic(Element::kE4M3FN, -1), std::vector<float>(kIn, 0.7f), at::kCPU);
+  const InputQuant multiplied(dynamic(Element::kE4M3FN, -1), std::vector<float>(kWidth, 0.7f), at::kCPU);
   EXPECT_TRUE(token.agrees_with(token));
   EXPECT_FALSE(token.agrees_with(grouped));
   EXPECT_FALSE(token.agrees_with(multiplied));
@@ -374,10 +374,10 @@ TEST(QuantizedInput, GroupsAgreeWithTheirLayers) {
 }
 
 TEST(QuantizedInput, GradientsPassStraightThrough) {
-  const std::vector<float> multiplier(kIn, 0.5f);
+  const std::vector<float> multiplier(kWidth, 0.5f);
   for (const InputQuant& input : {InputQuant(dynamic(Element::kE2M1, 32, ScaleCodec::kE8M0), {}, at::kCPU),
                                   InputQuant(dynamic(Element::kE4M3FN, -1), multiplier, at::kCPU)}) {
-    at::Tensor x = randn({3, kIn}, 31).requires_grad_(true), upstream = randn({3, kIn}, 32);
+    at::Tensor x = randn({3, kWidth}, 31).requires_grad_(true), upstream = randn({3, kWidth}, 32);
     at::Tensor y = input.apply(x);
     EXPECT_TRUE(y.detach().equal(input.apply(x.detach())));
     y.backward(upstream);

@@ -1,4 +1,5 @@
-// Dense attention against an element-by-element reference: grouped heads, windows, caps, several sequences.
+// Dense attention against an element-by-element reference: grouped heads, windows, caps, several
+// sequences.
 #include "nn/attention_context.h"
 
 #include <ATen/TensorOperators.h>
@@ -26,7 +27,7 @@ Inputs random_inputs(int64_t tokens) {
 }
 
 // One sequence, in double precision.
-at::Tensor reference(const Inputs& in, const AttentionParams& params) {
+at::Tensor attention_reference(const Inputs& in, const AttentionParams& params) {
   at::Tensor q = in.q.to(at::kDouble), k = in.k.to(at::kDouble), v = in.v.to(at::kDouble),
              y = at::zeros_like(q);
   for (int64_t i = 0; i < q.size(0); ++i)
@@ -61,7 +62,7 @@ TEST_P(DenseAttentionTest, BothBodiesMatch) {
   int64_t start = 0;
   for (int64_t length : lengths) {
     auto part = [&](const at::Tensor& x) { return x.narrow(0, start, length); };
-    parts.push_back(reference({part(all.q), part(all.k), part(all.v)}, params));
+    parts.push_back(attention_reference({part(all.q), part(all.k), part(all.v)}, params));
     start += length;
   }
   at::Tensor want = at::cat(parts);

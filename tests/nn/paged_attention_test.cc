@@ -20,7 +20,7 @@
 namespace quaver::nn {
 namespace {
 
-constexpr int64_t kHeads = 6, kKvHeads = 2, kHeadDim = 16;
+constexpr int64_t kPagedHeads = 6, kPagedKvHeads = 2, kPagedHeadDim = 16;
 
 at::Tensor random_tensor(std::mt19937& random, std::vector<int64_t> shape) {
   at::Tensor x = at::empty(shape);
@@ -42,9 +42,9 @@ struct Scene {
     std::iota(ids.begin(), ids.end(), 0);
     std::shuffle(ids.begin(), ids.end(), random);
     for (int64_t length : lengths) {
-      rows.push_back({random_tensor(random, {length, kHeads, kHeadDim}),
-                      random_tensor(random, {length, kKvHeads, kHeadDim}),
-                      random_tensor(random, {length, kKvHeads, kHeadDim})});
+      rows.push_back({random_tensor(random, {length, kPagedHeads, kPagedHeadDim}),
+                      random_tensor(random, {length, kPagedKvHeads, kPagedHeadDim}),
+                      random_tensor(random, {length, kPagedKvHeads, kPagedHeadDim})});
       auto count = static_cast<size_t>((length - 1) / cache.block_size + 1);
       blocks.emplace_back(ids.end() - static_cast<long>(count), ids.end());
       ids.resize(ids.size() - count);
@@ -58,8 +58,8 @@ struct Scene {
 
 PagedCacheOptions cache_of(at::ScalarType dtype = at::kFloat) {
   return {.num_layers = 2,
-          .num_kv_heads = kKvHeads,
-          .head_dim = kHeadDim,
+          .num_kv_heads = kPagedKvHeads,
+          .head_dim = kPagedHeadDim,
           .num_blocks = 64,
           .block_size = 4,
           .dtype = dtype};
@@ -207,8 +207,8 @@ TEST(PagedAttention, TakesSlicesOfAFusedProjection) {
   Rows& rows = scene.rows[0];
   at::Tensor fused = at::cat({rows.q, rows.k, rows.v}, 1);
   at::Tensor expected = run_dense(rows, {.scale = 0.25f});
-  rows = {fused.narrow(1, 0, kHeads), fused.narrow(1, kHeads, kKvHeads),
-          fused.narrow(1, kHeads + kKvHeads, kKvHeads)};
+  rows = {fused.narrow(1, 0, kPagedHeads), fused.narrow(1, kPagedHeads, kPagedKvHeads),
+          fused.narrow(1, kPagedHeads + kPagedKvHeads, kPagedKvHeads)};
   PagedAttention attention(cache_of());
   attention.begin({{11, 11, scene.blocks[0]}});
   EXPECT_LT(worst(attention.attend(0, rows.q, rows.k, rows.v, {.scale = 0.25f}), expected), kTolerance);
@@ -222,13 +222,13 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
   EXPECT_THROW(attention.begin({{1, 2, outside}}), Error);
   EXPECT_THROW(attention.begin({{1, 2, negative}}), Error);
   attention.begin({{2, 2, blocks}});
-  at::Tensor q = at::empty({3, kHeads, kHeadDim}), k = at::empty({3, kKvHeads, kHeadDim});
+  at::Tensor q = at::empty({3, kPagedHeads, kPagedHeadDim}), k = at::empty({3, kPagedKvHeads, kPagedHeadDim});
   EXPECT_THROW(attention.attend(0, q, k, k, {}), Error);
 }
 
 TEST(PagedAttention, CountsItsBytes) {
-  EXPECT_EQ(cache_of().bytes_per_block(), 2 * 2 * kKvHeads * kHeadDim * 4 * 4);
-  EXPECT_EQ(cache_of(at::kBFloat16).bytes_per_block(), 2 * 2 * kKvHeads * kHeadDim * 4 * 2);
+  EXPECT_EQ(cache_of().bytes_per_block(), 2 * 2 * kPagedKvHeads * kPagedHeadDim * 4 * 4);
+  EXPECT_EQ(cache_of(at::kBFloat16).bytes_per_block(), 2 * 2 * kPagedKvHeads * kPagedHeadDim * 4 * 2);
 }
 
 }  // namespace

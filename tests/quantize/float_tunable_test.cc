@@ -30,14 +30,14 @@ class Golden {
   SafetensorsFile file_ = SafetensorsFile::open(QUAVER_TEST_DATA "/golden/quantize/float_rtn.safetensors");
 };
 
-struct Case {
+struct FloatCase {
   const char* name;
   Scheme scheme;
 };
 
-void PrintTo(const Case& which, std::ostream* out) { *out << which.name; }
+void PrintTo(const FloatCase& which, std::ostream* out) { *out << which.name; }
 
-class FloatTunableTest : public ::testing::TestWithParam<Case> {
+class FloatTunableTest : public ::testing::TestWithParam<FloatCase> {
  protected:
   const Scheme& scheme() const { return GetParam().scheme; }
 };
@@ -73,11 +73,11 @@ TEST_P(GroupedFloatTest, MovedParametersGiveAutoRoundsValues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, FloatTunableTest,
-                         ::testing::Values(Case{"mx_fp-4", kMxFp4}, Case{"mx_fp-8", kMxFp8},
-                                           Case{"nv_fp-4", kNvFp4}, Case{"fp-8", kFp8Block}));
+                         ::testing::Values(FloatCase{"mx_fp-4", kMxFp4}, FloatCase{"mx_fp-8", kMxFp8},
+                                           FloatCase{"nv_fp-4", kNvFp4}, FloatCase{"fp-8", kFp8Block}));
 INSTANTIATE_TEST_SUITE_P(Kinds, GroupedFloatTest,
-                         ::testing::Values(Case{"mx_fp-4", kMxFp4}, Case{"mx_fp-8", kMxFp8},
-                                           Case{"nv_fp-4", kNvFp4}));
+                         ::testing::Values(FloatCase{"mx_fp-4", kMxFp4}, FloatCase{"mx_fp-8", kMxFp8},
+                                           FloatCase{"nv_fp-4", kNvFp4}));
 
 std::string kind_name(const ::testing::TestParamInfo<Scheme>& info) {
   constexpr const char* kNames[] = {"MxFp4", "MxFp8", "NvFp4", "Fp8Row", "Fp8Tensor", "Fp8Block"};

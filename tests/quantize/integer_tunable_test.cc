@@ -18,13 +18,13 @@
 namespace quaver::quantize {
 namespace {
 
-struct Case {
+struct IntegerCase {
   Scheme scheme;
   int64_t in;
   at::ScalarType dtype;
 };
 
-class IntegerTunableTest : public ::testing::TestWithParam<Case> {
+class IntegerTunableTest : public ::testing::TestWithParam<IntegerCase> {
  protected:
   at::Tensor weight() const {
     at::manual_seed(7);
@@ -76,14 +76,18 @@ TEST_P(IntegerTunableTest, OneStepFollowsTheSignsOfTheExpressionsGradients) {
   EXPECT_TRUE(at::equal(tunable.fake_quantize().detach(), qdq_forward_aten(tensors, scheme).fake));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Schemes, IntegerTunableTest,
-    ::testing::Values(Case{{4, 128, true}, 576, at::kBFloat16}, Case{{4, 128, true}, 576, at::kFloat},
-                      Case{{4, 32, false}, 64, at::kFloat}, Case{{2, 64, true}, 160, at::kBFloat16},
-                      Case{{2, 64, false}, 160, at::kBFloat16}, Case{{3, 128, true}, 256, at::kFloat},
-                      Case{{8, -1, true}, 96, at::kBFloat16}, Case{{8, -1, false}, 96, at::kFloat},
-                      Case{{4, 128, true}, 64, at::kFloat}, Case{{4, 32, false, true}, 96, at::kFloat},
-                      Case{{2, 64, false, true}, 160, at::kBFloat16}));
+INSTANTIATE_TEST_SUITE_P(Schemes, IntegerTunableTest,
+                         ::testing::Values(IntegerCase{{4, 128, true}, 576, at::kBFloat16},
+                                           IntegerCase{{4, 128, true}, 576, at::kFloat},
+                                           IntegerCase{{4, 32, false}, 64, at::kFloat},
+                                           IntegerCase{{2, 64, true}, 160, at::kBFloat16},
+                                           IntegerCase{{2, 64, false}, 160, at::kBFloat16},
+                                           IntegerCase{{3, 128, true}, 256, at::kFloat},
+                                           IntegerCase{{8, -1, true}, 96, at::kBFloat16},
+                                           IntegerCase{{8, -1, false}, 96, at::kFloat},
+                                           IntegerCase{{4, 128, true}, 64, at::kFloat},
+                                           IntegerCase{{4, 32, false, true}, 96, at::kFloat},
+                                           IntegerCase{{2, 64, false, true}, 160, at::kBFloat16}));
 
 // Files that store z - 1 have no room for 0, which a group of one sign would take.
 TEST(IntegerTunable, ZeroPointsFromOne) {

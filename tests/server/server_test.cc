@@ -57,7 +57,7 @@ TEST(Server, ServesSixtyFourClientsAtOnce) {
             if (event != "[DONE]")
               text += json::parse(event).at("choices").at(0).at("text").get<std::string>();
         }
-        if (text == body["prompt"]) ++good;
+        if (text == body["prompt"].get<std::string>()) ++good;
       }
     });
   for (std::thread& client : clients) client.join();

@@ -14,7 +14,7 @@ namespace {
 
 const std::string kFolder = QUAVER_TEST_DATA "/golden/chat/";
 
-std::string show(std::string_view s) {
+std::string show_text(std::string_view s) {
   return ordered_json(s).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -32,15 +32,15 @@ ChatTemplateInput input_of(const ordered_json& data, const ordered_json& row) {
   return input;
 }
 
-void check_case(const ChatTemplate& compiled, const ordered_json& data, const ordered_json& row) {
+void check_template_case(const ChatTemplate& compiled, const ordered_json& data, const ordered_json& row) {
   std::string where = cat(std::string_view(row.at("template").get_ref<const std::string&>()), " ",
                           row.at("conversation").get<std::string>(), " ", row.at("variant").get<int>());
   try {
     std::string text = compiled.render(input_of(data, row));
     if (row.contains("error"))
-      ADD_FAILURE() << where << "\n gives " << show(text) << "\n due: error " << row.at("error");
+      ADD_FAILURE() << where << "\n gives " << show_text(text) << "\n due: error " << row.at("error");
     else
-      EXPECT_EQ(show(text), show(row.at("text").get<std::string>())) << where;
+      EXPECT_EQ(show_text(text), show_text(row.at("text").get<std::string>())) << where;
   } catch (const Error& e) {
     EXPECT_EQ(e.kind(), ErrorKind::kInvalidInput);
     if (!row.contains("error")) {
@@ -59,7 +59,7 @@ TEST(ChatTemplate, RendersWhatTransformersRenders) {
     std::string name = row.at("template");
     auto& slot = compiled[name];
     if (!slot) slot = ChatTemplate::compile(read_text_file(kFolder + "templates/" + name, 1 << 20), name);
-    check_case(*slot, data, row);
+    check_template_case(*slot, data, row);
   }
 }
 

@@ -20,22 +20,22 @@ ChatTemplateInput input_with(const ordered_json& context) {
   return input;
 }
 
-std::string show(const ordered_json& j) {
+std::string show_json(const ordered_json& j) {
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-void check_case(const ordered_json& row, const ChatTemplateInput& input) {
+void check_jinja_case(const ordered_json& row, const ChatTemplateInput& input) {
   std::string source = row.at("template");
   try {
     std::string text = ChatTemplate::compile(source, "t")->render(input);
     if (!row.contains("text"))
-      ADD_FAILURE() << source << "\n gives: " << show(text) << "\n error: " << row.at("error");
+      ADD_FAILURE() << source << "\n gives: " << show_json(text) << "\n error: " << row.at("error");
     else
-      EXPECT_EQ(show(text), show(row.at("text"))) << source;
+      EXPECT_EQ(show_json(text), show_json(row.at("text"))) << source;
   } catch (const Error& e) {
     std::string message = e.what();
     if (!row.contains("error")) {
-      ADD_FAILURE() << source << "\n fails: " << message << "\n text: " << show(row.at("text"));
+      ADD_FAILURE() << source << "\n fails: " << message << "\n text: " << show_json(row.at("text"));
     } else if (row.at("exact").get<bool>()) {
       EXPECT_TRUE(message.ends_with(row.at("error").get<std::string>()))
           << source << "\n ours: " << message << "\n due:  " << row.at("error");
@@ -50,7 +50,7 @@ TEST(Jinja, RendersAsJinja2) {
   ordered_json data = golden();
   ChatTemplateInput input = input_with(data.at("context"));
   ASSERT_GT(data.at("cases").size(), 700u);
-  for (const auto& row : data.at("cases")) check_case(row, input);
+  for (const auto& row : data.at("cases")) check_jinja_case(row, input);
 }
 
 }  // namespace

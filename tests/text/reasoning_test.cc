@@ -18,13 +18,13 @@ std::string run(const std::vector<std::string_view>& pieces, bool starts_inside)
   return "(" + all.reasoning + ")[" + all.content + "]";
 }
 
-struct Case {
+struct ReasoningCase {
   const char* text;
   bool starts_inside;
   const char* due;
 };
 
-const Case kCases[] = {
+const ReasoningCase kReasoningCases[] = {
     {"", false, "()[]"},
     {"Hello", false, "()[Hello]"},
     {"<think>\nhm\n\nso\n</think>\n\nAnswer\n", false, "(hm\n\nso)[Answer\n]"},
@@ -48,7 +48,7 @@ const Case kCases[] = {
 };
 
 TEST(Reasoning, SplitsHoweverTheTextIsCut) {
-  for (const Case& c : kCases) {
+  for (const ReasoningCase& c : kReasoningCases) {
     std::string_view text = c.text;
     EXPECT_EQ(run({text}, c.starts_inside), c.due) << text;
     for (size_t size = 1; size <= text.size(); ++size) {

@@ -40,19 +40,19 @@ std::vector<std::string_view> cut(std::string_view text, size_t size) {
   return pieces;
 }
 
-std::string show(const ToolReply& reply) {
+std::string show_reply(const ToolReply& reply) {
   std::string out = "[" + reply.content + "]";
   for (const ToolCall& call : reply.calls) out += " " + call.name + "(" + call.arguments + ")";
   return out;
 }
 
-struct Case {
+struct ToolCase {
   const char* style;
   const char* text;
   const char* due;
 };
 
-const Case kCases[] = {
+const ToolCase kToolCases[] = {
     {"hermes", "", "[]"},
     {"hermes", "Hello  \n", "[Hello  \n]"},
     {"hermes", "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>", "[] f({\"a\": 1})"},
@@ -113,24 +113,24 @@ const Case kCases[] = {
 };
 
 TEST(ToolCalls, FindsWhatIsThere) {
-  for (const Case& c : kCases)
-    EXPECT_EQ(show(parse_tool_calls(tool_style(c.style), c.text)), c.due) << c.text;
+  for (const ToolCase& c : kToolCases)
+    EXPECT_EQ(show_reply(parse_tool_calls(tool_style(c.style), c.text)), c.due) << c.text;
 }
 
 TEST(ToolCalls, TheCutOfThePiecesNeverShows) {
-  for (const Case& c : kCases) {
+  for (const ToolCase& c : kToolCases) {
     std::string_view text = c.text;
     for (size_t size = 1; size <= text.size(); ++size)
-      EXPECT_EQ(show(stream(tool_style(c.style), cut(text, size)).reply), c.due)
+      EXPECT_EQ(show_reply(stream(tool_style(c.style), cut(text, size)).reply), c.due)
           << text << " in pieces of " << size;
     for (size_t at = 0; at <= text.size(); ++at)
-      EXPECT_EQ(show(stream(tool_style(c.style), {text.substr(0, at), text.substr(at)}).reply), c.due)
+      EXPECT_EQ(show_reply(stream(tool_style(c.style), {text.substr(0, at), text.substr(at)}).reply), c.due)
           << text << " at " << at;
   }
 }
 
 TEST(ToolCalls, ArgumentsAreAlwaysAJsonObject) {
-  for (const Case& c : kCases)
+  for (const ToolCase& c : kToolCases)
     for (const ToolCall& call : parse_tool_calls(tool_style(c.style), c.text).calls)
       EXPECT_TRUE(json::parse(call.arguments).is_object()) << call.arguments;
 }

@@ -8,16 +8,16 @@
 namespace quaver::kernels {
 namespace {
 
-struct Case {
+struct SoftmaxCase {
   int64_t keys, first_query, rows_per_query, window;
 };
 
-bool sees(const Case& c, int64_t row, int64_t key) {
+bool sees(const SoftmaxCase& c, int64_t row, int64_t key) {
   int64_t position = c.first_query + row / c.rows_per_query;
   return key <= position && (c.window == 0 || key > position - c.window);
 }
 
-std::vector<double> exact_softmax(const Case& c, const std::vector<uint16_t>& scores, int64_t row,
+std::vector<double> exact_softmax(const SoftmaxCase& c, const std::vector<uint16_t>& scores, int64_t row,
                                   float scale) {
   std::vector<double> p(static_cast<size_t>(c.keys));
   double total = 0;
@@ -29,7 +29,7 @@ std::vector<double> exact_softmax(const Case& c, const std::vector<uint16_t>& sc
   return p;
 }
 
-void check(const Case& c, const CpuFeatures& cpu, ThreadPool* pool) {
+void check_softmax(const SoftmaxCase& c, const CpuFeatures& cpu, ThreadPool* pool) {
   constexpr float kScale = 0.3f;
   int64_t rows = (c.keys - c.first_query) * c.rows_per_query;
   std::vector<uint16_t> scores = bf16_normals(rows * c.keys, 1, 10.0f), p = scores;
@@ -62,14 +62,14 @@ void check(const Case& c, const CpuFeatures& cpu, ThreadPool* pool) {
 TEST(CausalSoftmaxBf16, MatchesDoublePrecision) {
   ThreadPool pool(2);
   for (const CpuFeatures& cpu : cpu_levels())
-    for (const Case& c : {Case{1, 0, 1, 0},
-                          {7, 0, 3, 0},
-                          {40, 24, 2, 0},
-                          {130, 100, 1, 0},
-                          {40, 0, 2, 5},
-                          {50, 33, 3, 17},
-                          {33, 0, 1, 1}})
-      check(c, cpu, &pool);
+    for (const SoftmaxCase& c : {SoftmaxCase{1, 0, 1, 0},
+                                 {7, 0, 3, 0},
+                                 {40, 24, 2, 0},
+                                 {130, 100, 1, 0},
+                                 {40, 0, 2, 5},
+                                 {50, 33, 3, 17},
+                                 {33, 0, 1, 1}})
+      check_softmax(c, cpu, &pool);
 }
 
 }  // namespace

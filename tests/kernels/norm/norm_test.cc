@@ -10,13 +10,13 @@
 namespace quaver::kernels {
 namespace {
 
-struct Case {
+struct NormCase {
   int64_t rows, width;
   bool weighted, one_plus, residual;
   float scale;
 };
 
-void check(const Case& c, const CpuFeatures& cpu, ThreadPool* pool) {
+void check_norm(const NormCase& c, const CpuFeatures& cpu, ThreadPool* pool) {
   Random random(1);
   int64_t stride = c.width + 2;
   std::vector<float> x = random.normals(c.rows * stride, c.scale), weight = random.normals(c.width);
@@ -64,7 +64,7 @@ TEST(RmsNorm, MatchesDoublePrecision) {
     for (int64_t width : {1, 7, 16, 33, 64, 576, 1000})
       for (float scale : {1e-6f, 1.0f, 1e6f})
         for (int flags = 0; flags < 8; ++flags)
-          check({5, width, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, scale}, cpu, &pool);
+          check_norm({5, width, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, scale}, cpu, &pool);
 }
 
 TEST(RmsNorm, InPlaceEqualsOutOfPlaceAndRowsAreIndependent) {

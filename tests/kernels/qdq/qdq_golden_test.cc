@@ -33,14 +33,14 @@ Arrays read_golden() {
 
 constexpr int64_t kRows = 12, kCols = 160;
 
-struct Case {
+struct QdqCase {
   QdqScheme scheme;
   std::string name;
   int64_t groups;
 };
 
-std::vector<Case> cases() {
-  std::vector<Case> all;
+std::vector<QdqCase> qdq_cases() {
+  std::vector<QdqCase> all;
   for (int bits : {2, 4, 8})
     for (int64_t group : {32, 64})
       for (bool symmetric : {true, false})
@@ -50,7 +50,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-QdqArgs args_of(const Case& c, Arrays& golden) {
+QdqArgs args_of(const QdqCase& c, Arrays& golden) {
   return {.scheme = c.scheme,
           .rows = kRows,
           .cols = kCols,
@@ -62,7 +62,7 @@ QdqArgs args_of(const Case& c, Arrays& golden) {
 
 TEST(QdqGolden, ForwardIsBitEqual) {
   Arrays golden = read_golden();
-  for (const Case& c : cases())
+  for (const QdqCase& c : qdq_cases())
     for (const CpuFeatures& cpu : cpu_levels()) {
       std::vector<float> w_hat(kRows * kCols), scale(static_cast<size_t>(kRows * c.groups));
       qdq_forward(args_of(c, golden), {.w_hat = w_hat.data(), .scale = scale.data()}, cpu);
@@ -73,7 +73,8 @@ TEST(QdqGolden, ForwardIsBitEqual) {
 
 // AutoRound holds the scale, and so its gradient, in f16: its range gradients carry 11 bits of the terms'
 // magnitude.
-void expect_range_gradients(const Case& c, Arrays& golden, const std::vector<float>& got, const char* which) {
+void expect_range_gradients(const QdqCase& c, Arrays& golden, const std::vector<float>& got,
+                            const char* which) {
   const std::vector<float>& expected = golden[cat(c.name, ".", which)];
   for (int64_t r = 0; r < kRows; ++r)
     for (int64_t g = 0; g < c.groups; ++g) {
@@ -90,7 +91,7 @@ void expect_range_gradients(const Case& c, Arrays& golden, const std::vector<flo
 
 TEST(QdqGolden, BackwardAgrees) {
   Arrays golden = read_golden();
-  for (const Case& c : cases())
+  for (const QdqCase& c : qdq_cases())
     for (const CpuFeatures& cpu : cpu_levels()) {
       std::vector<float> dv(kRows * kCols), dalpha(static_cast<size_t>(kRows * c.groups)), dbeta = dalpha;
       qdq_backward(
