@@ -1,4 +1,7 @@
 // quaver eval: perplexity of a model on a text, and its distance from a reference model.
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
 #include <cstdio>
 
 #include "apps/commands.h"
@@ -8,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "eval/text_eval.h"
 #include "models/tokenizer_files.h"
+#include "nn/device.h"
 
 namespace quaver::apps {
 namespace {
@@ -15,16 +19,18 @@ namespace {
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 struct EvalFlags {
-  std::string model, reference, text, output_json;
+  std::string model, reference, text, output_json, device = "cpu";
   int64_t seqlen = 512, tokens = 50000;
   bool strict_activations = true, print_json = false;
 };
 
-std::vector<int32_t> tokens_of(const EvalFlags& flags, const std::string& model) {
+at::Tensor tokens_of(const EvalFlags& flags, const std::string& model, at::Device device) {
   std::string text = read_text_file(flags.text, kMaxTextBytes);
   std::vector<int32_t> ids = models::open_tokenizer(model)->encode(text, false, false);
-  if (static_cast<int64_t>(ids.size()) > flags.tokens) ids.resize(static_cast<size_t>(flags.tokens));
-  return ids;
+  auto count = std::min(static_cast<int64_t>(ids.size()), flags.tokens);
+  at::Tensor tokens = at::empty({count}, at::kLong);
+  std::copy_n(ids.begin(), count, tokens.data_ptr<int64_t>());
+  return tokens.to(device);
 }
 
 // Both models run with exact float32 arithmetic on dequantized weights, so that differences come from the
@@ -35,10 +41,11 @@ struct Loaded {
   std::unique_ptr<models::CausalLm> model;
 };
 
-Loaded load(const std::string& path, bool strict_activations) {
+Loaded load(const std::string& path, at::Device device, bool strict_activations) {
   Loaded loaded;
   loaded.checkpoint = models::open_model(path);
-  nn::LoadOptions options{.keep_quantized = false, .strict_activations = strict_activations};
+  nn::LoadOptions options{
+      .device = device, .keep_quantized = false, .strict_activations = strict_activations};
   loaded.source = std::make_unique<nn::WeightSource>(*loaded.checkpoint, options);
   loaded.model = models::load_causal_lm(*loaded.source);
   return loaded;
@@ -56,11 +63,13 @@ void print_evaluation(const eval::TextEvaluation& e) {
 }
 
 int run_eval(const EvalFlags& flags) {
+  const at::Device device = nn::parse_device(flags.device);
   std::string path = resolve_model(flags.model);
-  std::vector<int32_t> tokens = tokens_of(flags, path);
-  Loaded model = load(path, flags.strict_activations);
+  at::Tensor tokens = tokens_of(flags, path, device);
+  Loaded model = load(path, device, flags.strict_activations);
   Loaded reference;
-  if (!flags.reference.empty()) reference = load(resolve_model(flags.reference), flags.strict_activations);
+  if (!flags.reference.empty())
+    reference = load(resolve_model(flags.reference), device, flags.strict_activations);
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("evaluating");
   eval::TextEvaluation result =
       eval::evaluate_text(*model.model, reference.model.get(), tokens, flags.seqlen, *progress);
@@ -85,6 +94,7 @@ std::function<int()> add_eval(CLI::App& app) {
   add_flag(app, "reference", flags->reference, "model to compare with, usually the one before quantization");
   add_flag(app, "seqlen", flags->seqlen, "tokens per chunk");
   add_flag(app, "tokens", flags->tokens, "tokens to use at most");
+  add_flag(app, "device", flags->device, "auto, cpu, cuda or cuda:N");
   add_flag(app, "output_json", flags->output_json, "also write the figures to this file");
   add_strict_activations(app, flags->strict_activations);
   app.add_flag("--json", flags->print_json, "print JSON");

@@ -3,7 +3,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/log_softmax.h>
 
 #include <algorithm>
@@ -48,9 +47,7 @@ class Scorer {
   Scorer(const models::CausalLm& model, const models::CausalLm* reference, int64_t chunk_length)
       : model_(model), reference_(reference), chunk_length_(chunk_length) {}
 
-  void score_chunk(std::span<const int32_t> tokens) {
-    at::Tensor ids = at::empty({chunk_length_}, at::kLong);
-    std::copy(tokens.begin(), tokens.end(), ids.data_ptr<int64_t>());
+  void score_chunk(const at::Tensor& ids) {
     at::Tensor hidden = hidden_of(model_, ids);
     at::Tensor reference_hidden = reference_ != nullptr ? hidden_of(*reference_, ids) : at::Tensor();
     sums_ = {};
@@ -103,7 +100,7 @@ class Scorer {
     if (reference_ == nullptr) return;
     at::Tensor expected = log_probabilities(*reference_, reference_hidden.narrow(0, row, count));
     sums_.reference_nll += next_token_loss(expected, ids, row);
-    at::Tensor kl = (expected.exp() * (expected - log_probs)).sum(-1, false, at::kDouble);
+    at::Tensor kl = (expected.exp() * (expected - log_probs)).sum(-1, false, at::kDouble).to(at::kCPU);
     kl_values_.insert(kl_values_.end(), kl.const_data_ptr<double>(),
                       kl.const_data_ptr<double>() + kl.numel());
     sums_.kl += kl.sum().item<double>();
@@ -125,11 +122,11 @@ json to_json(const Estimate& estimate) {
 }  // namespace
 
 TextEvaluation evaluate_text(const models::CausalLm& model, const models::CausalLm* reference,
-                             std::span<const int32_t> tokens, int64_t chunk_length, ProgressSink& progress) {
+                             const at::Tensor& tokens, int64_t chunk_length, ProgressSink& progress) {
   require(chunk_length >= 2, ErrorKind::kInvalidInput, "the chunk length must be at least 2, got ",
           chunk_length);
-  auto chunks = static_cast<int64_t>(tokens.size()) / chunk_length;
-  require(chunks >= 1, ErrorKind::kInvalidInput, "the text has ", tokens.size(),
+  int64_t chunks = tokens.size(0) / chunk_length;
+  require(chunks >= 1, ErrorKind::kInvalidInput, "the text has ", tokens.size(0),
           " tokens, fewer than one chunk of ", chunk_length);
   if (reference != nullptr)
     require(model.info().vocab_size == reference->info().vocab_size, ErrorKind::kInvalidInput,
@@ -138,8 +135,7 @@ TextEvaluation evaluate_text(const models::CausalLm& model, const models::Causal
   at::NoGradGuard no_grad;
   Scorer scorer(model, reference, chunk_length);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    scorer.score_chunk(
-        tokens.subspan(static_cast<size_t>(chunk * chunk_length), static_cast<size_t>(chunk_length)));
+    scorer.score_chunk(tokens.narrow(0, chunk * chunk_length, chunk_length));
     progress.update(chunk + 1, chunks, "");
   }
   return scorer.result(chunks * chunk_length);

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -30,11 +29,11 @@ struct TextEvaluation {
   std::optional<double> reference_perplexity;
 };
 
-// Scores `tokens`, cut into chunks of `chunk_length` that do not overlap (a shorter rest is left out). Both
-// models must have the same vocabulary size (Error(kInvalidInput)). Error(kNonFinite) when a logit is not
-// finite.
+// Scores `tokens`, int64 [tokens] on the models' device, cut into chunks of `chunk_length` that do not
+// overlap (a shorter rest is left out). Both models must have the same vocabulary size
+// (Error(kInvalidInput)). Error(kNonFinite) when a logit is not finite.
 TextEvaluation evaluate_text(const models::CausalLm& model, const models::CausalLm* reference,
-                             std::span<const int32_t> tokens, int64_t chunk_length, ProgressSink& progress);
+                             const at::Tensor& tokens, int64_t chunk_length, ProgressSink& progress);
 
 json to_json(const TextEvaluation& evaluation);
 

@@ -42,6 +42,13 @@ at::Tensor e2m1_codes(const at::Tensor& elements) {
 
 at::Tensor e4m3_codes(const at::Tensor& elements) { return elements.to(at::kFloat8_e4m3fn).view(at::kByte); }
 
+// The beta under which the power of two below beta amax stays the same for the longest way up and down. Near
+// its end a tuning step would halve or double the scale of the whole tile.
+at::Tensor middle_of_power(const at::Tensor& amax, const at::Tensor& beta) {
+  at::Tensor middle = (1.5 * at::exp2(at::floor(at::log2(amax * beta))) / amax).clamp_max(kRangeLimit);
+  return at::where(amax > 0, middle, beta);
+}
+
 Buffer host_bytes(const at::Tensor& tensor) {
   at::Tensor host = tensor.to(at::kCPU).contiguous();
   return Buffer::copy_of(std::span(static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()));
@@ -124,6 +131,7 @@ void FloatTunable::search_ranges(const at::Tensor& importance) {
         Rounded r = round(weight_.narrow(0, first, count), value_.narrow(0, first, count), scale);
         return untiled(r.element * over_tiles(scale), {count, weight_.size(1)});
       }));
+  if (scheme_.data_type == DataType::kMxFp) beta_.copy_(middle_of_power(amax_, beta_));
 }
 
 void FloatTunable::step(const at::Tensor& fake_gradient, float lr, float minmax_lr) {

@@ -9,7 +9,9 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "checkpoint/safetensors_file.h"
 #include "nn/tensor_bridge.h"
@@ -145,6 +147,23 @@ TEST_P(EveryKind, TheSearchNeverLoses) {
 INSTANTIATE_TEST_SUITE_P(Kinds, EveryKind,
                          ::testing::Values(kMxFp4, kMxFp8, kNvFp4, kFp8Row, kFp8Tensor, kFp8Block),
                          kind_name);
+
+TEST(FloatTunable, PowersOfTwoStartFarFromTheirEnds) {
+  at::manual_seed(6);
+  at::Tensor weight = at::randn({32, 256}) * 0.05;
+  for (const Scheme& scheme : {kMxFp4, kMxFp8}) {
+    FloatTunable tunable(weight, scheme, 0);
+    tunable.search_ranges({});
+    const Buffer before = tunable.quantized().scale.data;
+    const at::Tensor error =
+        tunable.fake_quantize().detach().clone() - weight;  // as a gradient it lowers beta
+    for (const auto& [steps, sign] : {std::pair{10, 1.0}, {20, -1.0}}) {
+      for (int i = 0; i < steps; ++i) tunable.step(sign * error, 0.0f, 0.005f);
+      const Buffer after = tunable.quantized().scale.data;
+      EXPECT_TRUE(std::ranges::equal(after.bytes(), before.bytes())) << sign;
+    }
+  }
+}
 
 TEST(FloatTunable, FusedLayersShareTheirGlobalScale) {
   at::Tensor weight = at::ones({2, 32});
