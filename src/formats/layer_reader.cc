@@ -68,11 +68,18 @@ Buffer split_row_pairs(const Buffer& stored, Extent2d shape) {
 
 }  // namespace
 
-bool LayerReader::has(std::string_view part) const {
-  return std::find(plan_.tensors.begin(), plan_.tensors.end(), name(part)) != plan_.tensors.end();
+bool LayerReader::is_planned(const std::string& name) const {
+  return std::find(plan_.tensors.begin(), plan_.tensors.end(), name) != plan_.tensors.end();
 }
 
-std::string LayerReader::name(std::string_view part) const { return cat(plan_.layer, ".", part); }
+bool LayerReader::has(std::string_view part) const { return is_planned(name(part)); }
+
+std::string LayerReader::name(std::string_view part) const {
+  for (const PartAlias& other : aliases_)
+    if (std::string name = cat(plan_.layer, ".", other.alias); other.part == part && is_planned(name))
+      return name;
+  return cat(plan_.layer, ".", part);
+}
 
 std::string LayerReader::what() const {
   return cat(checkpoint_.file_of(plan_.tensors.at(0)), ": layer '", plan_.layer, "'");

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,12 +11,18 @@
 
 namespace quaver {
 
-// Borrows plan and checkpoint. Everything throws Error(kBadFile) naming file and tensor.
+// A part that some versions of a tool write under another name.
+struct PartAlias {
+  std::string_view part, alias;
+};
+
+// Borrows plan, checkpoint and aliases. Everything throws Error(kBadFile) naming file and tensor.
 class LayerReader {
  public:
-  LayerReader(const LayerPlan& plan, const Checkpoint& checkpoint) : plan_(plan), checkpoint_(checkpoint) {}
+  LayerReader(const LayerPlan& plan, const Checkpoint& checkpoint, std::span<const PartAlias> aliases = {})
+      : plan_(plan), checkpoint_(checkpoint), aliases_(aliases) {}
 
-  // Whether the plan names "<layer>.<part>".
+  // Whether the plan names "<layer>.<part>", or the part under an alias.
   bool has(std::string_view part) const;
   // "model.safetensors: layer 'x'"
   std::string what() const;
@@ -36,10 +43,12 @@ class LayerReader {
   Extent2d checked_shape(std::string_view part, int64_t rows, int64_t cols) const;
 
  private:
+  bool is_planned(const std::string& name) const;
   std::string name(std::string_view part) const;
 
   const LayerPlan& plan_;
   const Checkpoint& checkpoint_;
+  std::span<const PartAlias> aliases_;
 };
 
 inline constexpr auto kFloatTypes = {DType::kF32, DType::kF16, DType::kBF16};

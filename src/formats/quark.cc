@@ -22,6 +22,25 @@ constexpr std::array kParts = {"weight_scale",      "weight_scale_inv",    "weig
                                "weight_zero_point", "weight_zero_point_2", "input_scale",
                                "input_scale_2",     "input_zero_point"};
 
+// Names of other versions of the exporter.
+constexpr std::array kAliases = {PartAlias{"weight_scale", "weight_quantizer.scale"},
+                                 PartAlias{"weight_zero_point", "weight_quantizer.zero_point"},
+                                 PartAlias{"input_scale", "input_quantizer.scale"},
+                                 PartAlias{"input_zero_point", "input_quantizer.zero_point"}};
+
+// The tensors that hold a part: none or one where the file is sound.
+std::vector<std::string> tensors_of_part(const Checkpoint& checkpoint, const std::string& layer,
+                                         std::string_view part) {
+  std::vector<std::string> found;
+  auto look = [&](std::string_view name) {
+    if (checkpoint.find(cat(layer, ".", name))) found.push_back(cat(layer, ".", name));
+  };
+  look(part);
+  for (const PartAlias& other : kAliases)
+    if (other.part == part) look(other.alias);
+  return found;
+}
+
 bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"quark"}); }
 
 std::string where(const Checkpoint& checkpoint, const std::string& tensor) {
@@ -56,14 +75,16 @@ void collect_parts(const Checkpoint& checkpoint, const QuarkScheme& scheme, cons
   const Wanted wanted = parts_of(scheme);
   plan.tensors = {plan.layer + ".weight"};
   for (const std::string part : kParts) {
-    const std::string name = cat(plan.layer, ".", part);
-    const bool stands = checkpoint.find(name) != nullptr, required = wanted.required.contains(part);
-    require(stands || !required, ErrorKind::kBadFile, checkpoint.path().string(), ": tensor '", name,
-            "' is missing although ", rule, " asks for it");
-    if (!stands) continue;
-    require(required || wanted.optional.contains(part), ErrorKind::kBadFile, where(checkpoint, name),
+    const std::vector<std::string> names = tensors_of_part(checkpoint, plan.layer, part);
+    const bool required = wanted.required.contains(part);
+    require(!names.empty() || !required, ErrorKind::kBadFile, checkpoint.path().string(), ": tensor '",
+            plan.layer, ".", part, "' is missing although ", rule, " asks for it");
+    if (names.empty()) continue;
+    require(names.size() == 1, ErrorKind::kBadFile, where(checkpoint, names.back()), " repeats '", names[0],
+            "'");
+    require(required || wanted.optional.contains(part), ErrorKind::kBadFile, where(checkpoint, names[0]),
             " has no place in a layer as ", rule, " describes it");
-    plan.tensors.push_back(name);
+    plan.tensors.push_back(names[0]);
   }
   require(plan.tensors.size() > 1, ErrorKind::kBadFile, where(checkpoint, plan.tensors[0]),
           " has no scale beside it although ", rule, " asks for one");
@@ -74,8 +95,8 @@ bool is_plain(const Checkpoint& checkpoint, const std::string& layer) {
   const TensorInfo* weight = checkpoint.find(layer + ".weight");
   if (weight && !is_plain_dtype(weight->dtype)) return false;
   for (const std::string part : kParts)
-    if (const TensorInfo* left = checkpoint.find(cat(layer, ".", part)))
-      fail(ErrorKind::kBadFile, where(checkpoint, left->name), " stands beside ",
+    for (const std::string& left : tensors_of_part(checkpoint, layer, part))
+      fail(ErrorKind::kBadFile, where(checkpoint, left), " stands beside ",
            weight ? cat("'", weight->name, "' of dtype ", dtype_info(weight->dtype).name) : "no weight",
            "; expected quantized codes there");
   return true;
@@ -195,7 +216,7 @@ QuantWeight unpack_rows(const LayerReader& reader, const QuarkScheme& scheme) {
 }
 
 QuantWeight unpack(const LayerPlan& plan, const Checkpoint& checkpoint) {
-  const LayerReader reader(plan, checkpoint);
+  const LayerReader reader(plan, checkpoint, kAliases);
   const QuarkScheme scheme =
       parse_quark_scheme(plan.scheme.at("layer"), plan.scheme.at("rule").get_ref<const std::string&>());
   QuantWeight weight = scheme.layout == Layout::kWordsAlongOut
