@@ -54,6 +54,7 @@ const Format kCompressedTensorsFormat = {
     .unpack = unpack_scaled_layer,
     .pack = pack,
     .config_json = compressed_config_json,
+    .input_power = PowerOfTwo::kRoundedToOneBit,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/compressed_tensors.h"
+
 namespace quaver {
 namespace {
 
@@ -168,7 +170,7 @@ ActivationQuant parse_compressed_activation(const json& value, const std::string
   if (args.strategy == "tensor_group") activation.scale = ScaleCodec::kE4M3FN;
   if (!has_power_of_two_scales(args, "")) return activation;
   activation.scale = ScaleCodec::kE8M0;
-  activation.power_of_two = PowerOfTwo::kRoundedToOneBit;  // of 8-bit elements too
+  activation.power_of_two = kCompressedTensorsFormat.input_power;  // of 8-bit elements too
   return activation;
 }
 

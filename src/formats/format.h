@@ -53,7 +53,11 @@ struct Format {
   std::vector<NamedTensor> (*pack)(const QuantWeight&, std::string_view layer, const Recipe&);
   // The value of "quantization_config". Null when read-only.
   json (*config_json)(const Recipe&);
-  int smallest_zero_point = 0;  // that `pack` can store
+  // The file beside config.json that says it once more, and in which form; null: as it is.
+  const char* settings_file = "quantization_config.json";
+  json (*settings_of_file)(const json& config) = nullptr;
+  int smallest_zero_point = 0;                  // that `pack` can store
+  PowerOfTwo input_power = PowerOfTwo::kFloor;  // what its readers do with MX inputs; no file says it
   // Rules of the config that fit no tensor, in the file's order; detect_format logs them.
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
   // What the settings ask of the key and value cache; none where they don't. Null: the format has no such

@@ -169,6 +169,8 @@ const Format kModelOptFormat = {
     .unpack = unpack,
     .pack = pack_modelopt_layer,
     .config_json = modelopt_config_json,
+    .settings_file = "hf_quant_config.json",
+    .settings_of_file = modelopt_settings_of_file,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "base/log.h"
 #include "formats/layer_rules.h"
 #include "formats/packed_config.h"
 #include "formats/quantization_config.h"
@@ -115,6 +117,13 @@ const json& body_of(const json& settings, std::string_view what) {
   return *wrapped;
 }
 
+std::set<std::string> json_names(const json& list) {
+  std::set<std::string> names;
+  for (const json& name : list)
+    if (name.is_string()) names.insert(name.get<std::string>());
+  return names;
+}
+
 // What only the file beside config.json says is added; what both say must be the same.
 json merged_settings(const Checkpoint& checkpoint, const QuantizationConfig& config,
                      const std::string& what) {
@@ -129,6 +138,9 @@ json merged_settings(const Checkpoint& checkpoint, const QuantizationConfig& con
   const std::string theirs = upper(json_value<std::string>(other, "quant_algo", ours, beside));
   require(ours.empty() || ours == theirs, ErrorKind::kBadFile, what, ": quant_algo is '", ours.substr(0, 80),
           "', but '", theirs.substr(0, 80), "' in ", kSidecar);
+  if (body.contains("ignore") && other.contains("exclude_modules") &&
+      json_names(body.at("ignore")) != json_names(other.at("exclude_modules")))
+    log_warning(what, ": 'ignore' differs from 'exclude_modules' in ", kSidecar, "; 'ignore' counts");
   for (const char* key : {"quant_algo", "group_size", "has_zero_point", "quantized_layers"})
     if (!body.contains(key) && other.contains(key)) body[key] = other.at(key);
   return body;

@@ -81,6 +81,16 @@ std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& w, std::string_v
   return tensors;
 }
 
+json modelopt_settings_of_file(const json& config) {
+  json body = {{"quant_algo", config.at("quant_algo")},
+               {"kv_cache_quant_algo", nullptr},
+               {"exclude_modules", config.at("ignore")}};
+  if (const json group = config.value("/config_groups/group_0/weights/group_size"_json_pointer, json());
+      !group.is_null())
+    body["group_size"] = group;
+  return {{"producer", config.at("producer")}, {"quantization", std::move(body)}};
+}
+
 json modelopt_config_json(const Recipe& recipe) {
   const char* algorithm =
       recipe.scheme ? algorithm_of(recipe.scheme->element, recipe.scheme->group, recipe.scheme->activation)

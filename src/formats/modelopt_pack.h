@@ -10,6 +10,9 @@ namespace quaver {
 std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& weight, std::string_view layer,
                                              const Recipe&);
 
+// Format::settings_of_file: the older layout, which some engines still read alone.
+json modelopt_settings_of_file(const json& config);
+
 // Format::config_json. Error(kInvalidInput) where the recipe's scheme is another one.
 json modelopt_config_json(const Recipe& recipe);
 

@@ -65,6 +65,12 @@ void read_back(const fs::path& folder) {
   }
 }
 
+void write_settings_file(const ExportedModel& model, const fs::path& folder) {
+  const json& settings = model.config.at("quantization_config");
+  auto* layout = model.format->settings_of_file;
+  write_json(folder / model.format->settings_file, layout ? layout(settings) : settings);
+}
+
 }  // namespace
 
 std::string writable_format_names() {
@@ -83,8 +89,7 @@ int64_t export_model(const ExportedModel& model, const fs::path& folder) {
     write_sidecars(model, folder);
   }
   write_json(folder / "config.json", model.config);
-  if (model.config.contains("quantization_config"))
-    write_json(folder / "quantization_config.json", model.config.at("quantization_config"));
+  if (model.format != nullptr) write_settings_file(model, folder);
   std::vector<TensorInfo> tensors = tensors_of_result(model);
   write_weights(model, tensors, folder);
   try {

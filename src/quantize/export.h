@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/staged_tensors.h"
+#include "formats/format.h"
 
 namespace quaver::quantize {
 
@@ -18,12 +19,13 @@ struct ExportedModel {
   const StagedTensors& staged;  // take precedence over the source's tensors of the same name
   std::function<bool(const std::string&)> is_replaced;  // source tensors that have no place in the result
   json config;                                          // config.json
+  const Format* format = nullptr;  // whose settings `config` holds; null for a plain model
   uint64_t max_shard_bytes = 5'000'000'000;
 };
 
-// Weights, config.json, quantization_config.json and everything else that serving needs. Every tensor of the
-// source is in the result, replaced or copied as it is, but for a tied head's second copy. Returns the bytes
-// of all tensors. Error(kInternal) when what was written can't be read back.
+// Weights, config.json, the format's settings file and everything else that serving needs. Every tensor of
+// the source is in the result, replaced or copied as it is, but for a tied head's second copy. Returns the
+// bytes of all tensors. Error(kInternal) when what was written can't be read back.
 int64_t export_model(const ExportedModel& model, const std::filesystem::path& folder);
 
 // "writable are auto_round, auto_gptq, ..."

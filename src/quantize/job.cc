@@ -61,6 +61,12 @@ std::string part_name(int64_t block) {
   return cat("block-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits);
 }
 
+// "mlp.experts.3.up_proj" -> "mlp.experts..up_proj"
+std::string without_numbers(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
+}
+
 bool has_static_input_scale(const Scheme& scheme) {
   const ActivationScheme& input = scheme.activation;
   return input.bits < 16 && (!input.dynamic || input.data_type == DataType::kNvFp);
@@ -144,12 +150,18 @@ class Job {
     if (listener_.on_plan) listener_.on_plan(in_order);
   }
 
+  WeightScheme form_of(const Scheme& scheme) const {
+    WeightScheme form = stored_scheme(scheme);
+    if (form.activation.scale == ScaleCodec::kE8M0) form.activation.power_of_two = format_.input_power;
+    return form;
+  }
+
   Recipe make_recipe() const {
     Recipe recipe{.bits = options_.rules.base.bits,
                   .group_size = options_.rules.base.group_size,
                   .sym = options_.rules.base.sym,
                   .block_names = {shell_->info().blocks_prefix}};
-    if (!is_plain_integer(options_.rules.base)) recipe.scheme = stored_scheme(options_.rules.base);
+    if (!is_plain_integer(options_.rules.base)) recipe.scheme = form_of(options_.rules.base);
     for (const auto& [name, decision] : decisions_)
       if (!(decision.scheme == options_.rules.base))
         recipe.layer_overrides.emplace_back(name, override_of(decision));
@@ -272,7 +284,7 @@ class Job {
       if (decision.scheme.bits != 16)
         layers_.push_back({.layer = linear,
                            .scheme = storable(decision.scheme),
-                           .activation = stored_scheme(decision.scheme).activation,
+                           .activation = form_of(decision.scheme).activation,
                            .result = nullptr});
     }
     share_largest_weights();
@@ -322,15 +334,19 @@ class Job {
     for (TunedLayer& layer : layers_) layer.shared_amax = largest[layer.layer.fusion_group];
   }
 
-  // Fills in what the calibration says of each layer's input, and advances the exact chain.
+  // Fills in what the calibration says of each layer's input, and advances the exact chain. The same layer of
+  // all experts has one input scale: engines run them as one.
   void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
     std::map<std::string, InputFacts> facts = advance_exact_chain(block);
-    float largest = 0;
-    for (const auto& [name, seen] : facts) largest = std::max(largest, seen.largest);
+    std::map<std::string, float> largest;
+    for (const auto& [name, seen] : facts) {
+      float& value = largest[without_numbers(name)];
+      value = std::max(value, seen.largest);
+    }
     for (TunedLayer& layer : layers_) {
       const InputFacts& seen = facts[layer.layer.name];
       layer.importance = seen.squares;
-      set_input_scale(layer.activation, seen.squares.defined() ? seen.largest : largest);
+      set_input_scale(layer.activation, largest[without_numbers(layer.layer.name)]);
       if (seen.squares.defined()) continue;
       for (LayerReport& line : report.layers)
         if (line.name == block_prefix(index) + layer.layer.name)
@@ -453,6 +469,7 @@ class Job {
                          .staged = *staged_,
                          .is_replaced = [this](const std::string& name) { return is_replaced(name); },
                          .config = result_config(),
+                         .format = &format_,
                          .max_shard_bytes = options_.max_shard_bytes};
     return export_model(result, folder);
   }

@@ -42,9 +42,9 @@ bool is_weight_file(const fs::path& path) {
 }
 
 bool is_replaced(const fs::path& relative) {
-  constexpr std::array kNames = {"config.json",          "quantization_config.json",
-                                 "hf_quant_config.json", "quantize_config.json",
-                                 "report.json",          "report.html"};
+  constexpr std::array kNames = {"config.json",          "quantization_config.json", "hf_quant_config.json",
+                                 "quantize_config.json", "quant_config.json",        "report.json",
+                                 "report.html"};
   return std::find(kNames.begin(), kNames.end(), relative.string()) != kNames.end();
 }
 

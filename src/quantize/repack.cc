@@ -70,6 +70,7 @@ class Repacker {
                          .staged = staged,
                          .is_replaced = [this](const std::string& name) { return replaced_.contains(name); },
                          .config = source_->config(),
+                         .format = &target_,
                          .max_shard_bytes = options_.max_shard_bytes};
     result.config.erase("compression_config");
     result.config["quantization_config"] = std::move(settings);

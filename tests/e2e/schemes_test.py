@@ -79,6 +79,20 @@ def test_settings_name_what_stays_plain(run, tiny_model, tiny_moe, tmp_path):
     assert {"lm_head", "model.layers.0.mlp.gate", "model.layers.1.mlp.gate"} <= set(settings["ignore"])
 
 
+def test_modelopt_settings_stand_in_the_older_file_too(run, tiny_model, tmp_path):
+    quantize(run, tiny_model, tmp_path / "out", "modelopt", "NVFP4", "--iters", 0, "--disable_opt_rtn", "--ignore_layers", "layers.0.mlp")
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())["quantization_config"]
+    older = json.loads((tmp_path / "out" / "hf_quant_config.json").read_text())
+    assert not (tmp_path / "out" / "quantization_config.json").exists()
+    assert older["producer"] == settings["producer"]
+    assert older["quantization"] == {"quant_algo": "NVFP4", "kv_cache_quant_algo": None, "group_size": 16, "exclude_modules": settings["ignore"]}
+    assert "model.layers.0.mlp.up_proj" in settings["ignore"]
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    del config["quantization_config"]  # the older file alone says it all
+    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    assert json.loads(run("inspect", tmp_path / "out", "--json").stdout)["format"] == "modelopt"
+
+
 @pytest.mark.parametrize("form,scheme,flags,words", [
     ("auto_gptq", "MXFP4", [], "this format holds integers"),
     ("auto_awq", "NVFP4", [], "this format holds integers"),

@@ -15,14 +15,14 @@ struct Writable {
 
 ActivationQuant float8_input(int64_t group, ScaleCodec scale = ScaleCodec::kF32) {
   ActivationQuant input{.mode = Mode::kDynamic, .element = Element::kE4M3FN, .group = group, .scale = scale};
-  if (scale == ScaleCodec::kE8M0) input.power_of_two = PowerOfTwo::kRoundedToOneBit;
+  if (scale == ScaleCodec::kE8M0) input.power_of_two = kCompressedTensorsFormat.input_power;
   return input;
 }
 
 ActivationQuant float4_input(int64_t group, ScaleCodec scale) {
   ActivationQuant input{.mode = Mode::kDynamic, .element = Element::kE2M1, .group = group, .scale = scale};
   if (scale == ScaleCodec::kE8M0) {
-    input.power_of_two = PowerOfTwo::kRoundedToOneBit;
+    input.power_of_two = kCompressedTensorsFormat.input_power;
     return input;
   }
   input.super_divisor = 7;

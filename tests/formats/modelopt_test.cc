@@ -56,6 +56,12 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, ModelOpt, testing::ValuesIn(kCases), [](const
   return name;
 });
 
+TEST(ModelOptSettings, TheOlderFileIsThatOfTheTool) {
+  const auto checkpoint = open_hugging_face_folder(tool_folder("modelopt-fp8-pc-pt"));
+  EXPECT_EQ(kModelOptFormat.settings_of_file(checkpoint->config().at("quantization_config")),
+            checkpoint->sidecar("hf_quant_config.json"));
+}
+
 TEST(ModelOptActivation, IsWhatTheAlgorithmAsksFor) {
   const ActivationQuant e4m3{
       .mode = Mode::kStatic, .element = Element::kE4M3FN, .static_scale = 0x1.36db6ep-7f};
