@@ -17,7 +17,8 @@ inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& o
   add_model(app, options.model);
   add_flag(app, "device", options.device, "auto, cpu, cuda or cuda:N");
   add_flag(app, "dtype", options.dtype, "of activations: auto, float32, bfloat16 or float16");
-  add_flag(app, "kv-cache-dtype", options.kv_cache_dtype, "auto, float32, bfloat16 or float16");
+  add_flag(app, "kv-cache-dtype", options.kv_cache_dtype,
+           "auto (as the checkpoint asks, else --dtype), float32, bfloat16, float16, fp8");
   add_flag(app, "kv-cache-memory", options.kv_cache_memory,
            "bytes for keys and values; 0 = chosen from free memory");
   add_flag(app, "max-model-len", options.max_model_len,

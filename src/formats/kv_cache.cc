@@ -1,5 +1,6 @@
 #include "formats/kv_cache.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "formats/quant_weight.h"
@@ -18,6 +19,8 @@ constexpr Suffix kSuffixes[] = {
     {"v_proj.v_scale", false, true},
     {"k_proj.output_scale", true, false},
     {"v_proj.output_scale", false, true},
+    {"k_proj.output_quantizer.scale", true, false},
+    {"v_proj.output_quantizer.scale", false, true},
     {"kv_scale", true, true},
 };
 
@@ -57,6 +60,13 @@ KvScales read_kv_scales(const Checkpoint& checkpoint, std::string_view attention
           attention, "' has ", scales.k.size(), " scales for its keys and ", scales.v.size(),
           " for its values");
   return scales;
+}
+
+bool has_kv_scales(const Checkpoint& checkpoint) {
+  return std::ranges::any_of(checkpoint.tensors(), [](const TensorInfo& tensor) {
+    return std::ranges::any_of(
+        kSuffixes, [&](const Suffix& suffix) { return tensor.name.ends_with(cat(".", suffix.name)); });
+  });
 }
 
 }  // namespace quaver

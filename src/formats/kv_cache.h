@@ -26,9 +26,12 @@ struct KvScales {
 };
 
 // Scales of one attention layer ("model.layers.0.self_attn") under any of the names in use: `k_scale`,
-// `v_scale` of the layer or of its k_proj and v_proj, `output_scale` of these, or one `kv_scale` for both.
-// Error(kBadFile) naming file and tensor for a wrong dtype, a scale that is not positive and finite, a part
-// without its counterpart, or two tensors for one part.
+// `v_scale` of the layer or of its k_proj and v_proj, `output_scale` or `output_quantizer.scale` of these, or
+// one `kv_scale` for both. Error(kBadFile) naming file and tensor for a wrong dtype, a scale that is not
+// positive and finite, a part without its counterpart, or two tensors for one part.
 KvScales read_kv_scales(const Checkpoint& checkpoint, std::string_view attention);
+
+// True when any layer brings such a scale.
+bool has_kv_scales(const Checkpoint& checkpoint);
 
 }  // namespace quaver

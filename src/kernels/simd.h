@@ -106,6 +106,15 @@ QUAVER_INLINE Vec load_f16(const uint16_t* p, Mask m = 0xffff) {
 QUAVER_INLINE Vec load_bf16(const uint16_t* p, Mask m = 0xffff) {
   return as_float(shift_left<16>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p))));
 }
+// Codes are the upper bytes of halves whose exponent is 8 too low; subnormal codes are subnormal halves,
+// which convert at full speed. The two NaNs would read as +-480.
+QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = 0xffff) {
+  __m256i code = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(m, p));
+  __m256i half = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x80)), 8),
+                                 _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x7f)), 7));
+  Vec v = mul(_mm512_cvtph_ps(half), splat(256.0f));
+  return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
+}
 QUAVER_INLINE void store_f16(uint16_t* p, Vec v, Mask m = 0xffff) {
   _mm256_mask_storeu_epi16(p, m, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -217,6 +226,15 @@ QUAVER_INLINE void store_u16(uint16_t* p, __m128i v, Mask m) {
 }
 QUAVER_INLINE Vec load_f16(const uint16_t* p, Mask m = all_lanes()) {
   return _mm256_cvtph_ps(load_u16(p, m));
+}
+QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = all_lanes()) {
+  uint64_t bytes = 0;
+  __builtin_memcpy(&bytes, p, static_cast<size_t>(lane_count(m)));
+  __m128i code = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
+  __m128i half = _mm_or_si128(_mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x80)), 8),
+                              _mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x7f)), 7));
+  Vec v = mul(_mm256_cvtph_ps(half), splat(256.0f));
+  return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
 }
 QUAVER_INLINE Vec load_bf16(const uint16_t* p, Mask m = all_lanes()) {
   return as_float(shift_left<16>(_mm256_cvtepu16_epi32(load_u16(p, m))));

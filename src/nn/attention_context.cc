@@ -88,8 +88,13 @@ at::Tensor attend_kernel(const at::Tensor& q, const at::Tensor& k, const at::Ten
 
 }  // namespace
 
-at::Tensor DenseAttention::attend(int64_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                  const AttentionParams& params) {
+at::Tensor DenseAttention::attend(int64_t layer, const at::Tensor& q, const at::Tensor& k,
+                                  const at::Tensor& v, const AttentionParams& params) {
+  if (const auto& scaling = params.kv_scaling) {
+    AttentionParams rest = params;
+    rest.kv_scaling.reset();
+    return attend(layer, q, round_kv(k, scaling->keys), round_kv(v, scaling->values), rest);
+  }
   int64_t total = std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
   require(total == q.size(0), ErrorKind::kInternal, "attention lengths sum to ", total, ", rows are ",
           q.size(0));

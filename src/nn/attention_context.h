@@ -4,7 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
+
+#include "nn/kv_scaling.h"
 
 namespace quaver::nn {
 
@@ -12,6 +15,7 @@ struct AttentionParams {
   float scale = 1.0f;
   int64_t window = 0;    // a query sees this many newest positions, itself included; 0 = all
   float softcap = 0.0f;  // 0 = none
+  std::optional<KvScaling> kv_scaling = {};  // keys and values are rounded so before anything sees them
 };
 
 // One per forward pass. Models call attend once per layer and know nothing of caches. Rows of all sequences

@@ -63,10 +63,16 @@ at::Tensor PagedAttention::attend(int64_t layer_index, const at::Tensor& q, cons
               k.size(2) == options_.head_dim,
           ErrorKind::kInternal, "paged attention: ", q.size(0), " rows of ", k.size(1), " x ", k.size(2),
           " keys, expected ", slots_.size(), " of ", options_.num_kv_heads, " x ", options_.head_dim);
+  if (params.kv_scaling && !holds_codes()) {
+    AttentionParams rest = params;
+    rest.kv_scaling.reset();
+    return attend(layer_index, q, round_kv(k, params.kv_scaling->keys),
+                  round_kv(v, params.kv_scaling->values), rest);
+  }
   const Layer& layer = layers_.at(static_cast<size_t>(layer_index));
   if (kernels_apply(q, {&k, &v})) return attend_with_kernels(layer, q, k, v, params);
   if (!aten_step_) aten_step_ = std::make_unique<AtenStep>(options_, sequences_, slots_);
-  aten_step_->store(layer, k, v);
+  aten_step_->store(layer, k, v, params);
   return aten_step_->attend(layer, q, params);
 }
 
@@ -80,6 +86,10 @@ at::Tensor PagedAttention::attend_with_kernels(const Layer& layer, const at::Ten
                              .kv_heads = options_.num_kv_heads,
                              .block_size = options_.block_size,
                              .head_dim = options_.head_dim};
+  if (params.kv_scaling) {
+    cache.key_scales = params.kv_scaling->keys.const_data_ptr<float>();
+    cache.value_scales = params.kv_scaling->values.const_data_ptr<float>();
+  }
   kernels::write_kv({.cache = cache,
                      .k = keys.const_data_ptr<float>(),
                      .k_stride = keys.stride(0),

@@ -15,7 +15,7 @@ namespace quaver::nn {
 struct PagedCacheOptions {
   int64_t num_layers = 0, num_kv_heads = 0, head_dim = 0;
   int64_t num_blocks = 0, block_size = 16;  // tokens per block
-  at::ScalarType dtype = at::kBFloat16;     // float32, float16 or bfloat16
+  at::ScalarType dtype = at::kBFloat16;     // float32, float16, bfloat16 or float8_e4m3fn
   at::Device device = at::kCPU;
 
   int64_t bytes_per_block() const;  // keys and values of all layers
@@ -30,7 +30,8 @@ struct PagedSequence {
 
 // Owns the cache. begin() says which sequences the next forward pass holds, in the order of their rows;
 // attend() then stores the new keys and values and reads the rest from the cache, so a position is always
-// seen in the cache's precision, however a prompt was cut.
+// seen in the cache's precision, however a prompt was cut. A cache of float8_e4m3fn holds codes under the
+// layer's KvScaling (1 where it has none); in a wider one keys and values are rounded so first.
 //
 // Two bodies: kernels (float32 activations on the CPU, where a sequence's result does not depend on its
 // neighbours), else an ATen expression. Not thread safe. Violated preconditions are Error(kInternal).
@@ -49,6 +50,7 @@ class PagedAttention : public AttentionContext {
   };
 
  private:
+  bool holds_codes() const { return options_.dtype == at::kFloat8_e4m3fn; }
   at::Tensor attend_with_kernels(const Layer& layer, const at::Tensor& q, const at::Tensor& k,
                                  const at::Tensor& v, const AttentionParams& params) const;
 

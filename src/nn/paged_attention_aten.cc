@@ -77,12 +77,18 @@ void PagedAttention::AtenStep::add_group(const std::vector<PagedSequence>& seque
   groups_.push_back(std::move(group));
 }
 
-void PagedAttention::AtenStep::store(const Layer& layer, const at::Tensor& k, const at::Tensor& v) const {
-  auto put = [&](const at::Tensor& cache, const at::Tensor& rows) {
-    cache.transpose(1, 2).index_put_({block_of_, place_of_}, rows.to(options_.dtype));
+void PagedAttention::AtenStep::store(const Layer& layer, const at::Tensor& k, const at::Tensor& v,
+                                     const AttentionParams& params) const {
+  const KvScaling scaling = params.kv_scaling.value_or(KvScaling{});
+  auto put = [&](const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& scales) {
+    if (options_.dtype != at::kFloat8_e4m3fn)
+      cache.transpose(1, 2).index_put_({block_of_, place_of_}, rows.to(options_.dtype));
+    else  // the codes are moved as bytes: few operations know their type
+      cache.view(at::kByte).transpose(1, 2).index_put_({block_of_, place_of_},
+                                                       kv_codes(rows, scales).view(at::kByte));
   };
-  put(layer.keys, k);
-  put(layer.values, v);
+  put(layer.keys, k, scaling.keys);
+  put(layer.values, v, scaling.values);
 }
 
 at::Tensor PagedAttention::AtenStep::attend(const Layer& layer, const at::Tensor& q,
@@ -101,8 +107,9 @@ at::Tensor PagedAttention::AtenStep::attend_group(Group& group, const Layer& lay
   at::Tensor queries = q.view({group.batch, group.queries, kv_heads, repeat, head_dim})
                            .permute({0, 2, 3, 1, 4})
                            .reshape({group.batch, kv_heads, repeat * group.queries, head_dim});
-  at::Tensor keys = gather(group, layer.keys, q.scalar_type());
-  at::Tensor values = gather(group, layer.values, q.scalar_type());
+  const KvScaling scaling = params.kv_scaling.value_or(KvScaling{});
+  at::Tensor keys = gather(group, layer.keys, scaling.keys, q.scalar_type());
+  at::Tensor values = gather(group, layer.values, scaling.values, q.scalar_type());
   at::Tensor mask = visible(group, params.window);
   if (group.queries > 1) mask = mask.repeat({1, 1, repeat, 1});
   at::Tensor y = params.softcap != 0
@@ -115,15 +122,16 @@ at::Tensor PagedAttention::AtenStep::attend_group(Group& group, const Layer& lay
 }
 
 at::Tensor PagedAttention::AtenStep::gather(const Group& group, const at::Tensor& cache,
-                                            at::ScalarType dtype) const {
+                                            const at::Tensor& scales, at::ScalarType dtype) const {
   int64_t kv_heads = options_.num_kv_heads, head_dim = options_.head_dim;
-  return cache.index_select(0, group.table)
-      .view({group.batch, group.blocks, kv_heads, options_.block_size, head_dim})
-      .permute({0, 2, 1, 3, 4})
-      .reshape({group.batch, kv_heads, group.blocks * options_.block_size, head_dim})
-      .to(dtype)
-      // A weight of zero does not hide another sequence's NaN.
-      .masked_fill(group.unwritten, 0);
+  const bool codes = options_.dtype == at::kFloat8_e4m3fn;
+  at::Tensor rows = (codes ? cache.view(at::kByte) : cache)
+                        .index_select(0, group.table)
+                        .view({group.batch, group.blocks, kv_heads, options_.block_size, head_dim})
+                        .permute({0, 2, 1, 3, 4})
+                        .reshape({group.batch, kv_heads, group.blocks * options_.block_size, head_dim});
+  rows = codes ? kv_values(rows.view(at::kFloat8_e4m3fn), scales, dtype) : rows.to(dtype);
+  return rows.masked_fill(group.unwritten, 0);  // a weight of zero does not hide another sequence's NaN
 }
 
 const at::Tensor& PagedAttention::AtenStep::visible(Group& group, int64_t window) const {

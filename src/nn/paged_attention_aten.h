@@ -25,7 +25,8 @@ struct PagedAttention::AtenStep {
 
   AtenStep(const PagedCacheOptions& options, const std::vector<PagedSequence>& sequences,
            const std::vector<int64_t>& slots);
-  void store(const Layer& layer, const at::Tensor& k, const at::Tensor& v) const;
+  void store(const Layer& layer, const at::Tensor& k, const at::Tensor& v,
+             const AttentionParams& params) const;
   at::Tensor attend(const Layer& layer, const at::Tensor& q, const AttentionParams& params);
 
  private:
@@ -33,7 +34,8 @@ struct PagedAttention::AtenStep {
                  const std::vector<size_t>& members);
   at::Tensor attend_group(Group& group, const Layer& layer, const at::Tensor& q,
                           const AttentionParams& params) const;
-  at::Tensor gather(const Group& group, const at::Tensor& cache, at::ScalarType dtype) const;
+  at::Tensor gather(const Group& group, const at::Tensor& cache, const at::Tensor& scales,
+                    at::ScalarType dtype) const;
   const at::Tensor& visible(Group& group, int64_t window) const;
 
   const PagedCacheOptions& options_;

@@ -1,5 +1,7 @@
 #include "nn/weight_source.h"
 
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -33,9 +35,15 @@ at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const 
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
     : checkpoint_(checkpoint), options_(options), format_(detect_format(checkpoint)) {
-  if (format_ && format_->kv_cache && format_->kv_cache(checkpoint))
-    log_info(checkpoint.path().string(),
-             ": asks for a quantized cache of keys and values; they are kept as they are computed");
+  if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
+  if (!kv_cache_) return;
+  const std::string where = cat(checkpoint.path().string(), ": asks for keys and values in 8 bits");
+  has_kv_scales_ = !kv_cache_->dynamic && has_kv_scales(checkpoint);
+  if (quantizes_kv_cache())
+    log_info(where);
+  else
+    log_warning(where, has_kv_scales_ ? "" : ", but brings no scales for them",
+                "; they are kept as they are computed");
 }
 
 bool WeightSource::has(std::string_view name) const { return checkpoint_.find(name) != nullptr; }
@@ -128,9 +136,22 @@ void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors
   for (const std::string& name : tensors) checkpoint_.release(name);
 }
 
-void WeightSource::pass_kv_scales(std::string_view attention) {
-  if (!format_ || !format_->kv_cache || !format_->kv_cache(checkpoint_)) return;
-  for (const std::string& name : read_kv_scales(checkpoint_, attention).tensors) used_.insert(name);
+std::optional<KvScaling> WeightSource::kv_scaling(std::string_view attention, int64_t kv_heads) {
+  if (!kv_cache_) return std::nullopt;
+  const KvScales scales = read_kv_scales(checkpoint_, attention);
+  for (const std::string& name : scales.tensors) used_.insert(name);
+  if (!quantizes_kv_cache()) return std::nullopt;
+  auto spread = [&](const std::vector<float>& values) {
+    const auto count = static_cast<int64_t>(values.size());
+    require(count == 1 || count == kv_heads, ErrorKind::kBadFile, checkpoint_.path().string(), ": layer '",
+            attention, "' has ", count, " scales for its keys and values, expected one, or one for each of ",
+            kv_heads, " heads");
+    at::Tensor result = at::empty({kv_heads}, at::kFloat);
+    for (int64_t head = 0; head < kv_heads; ++head)
+      result.data_ptr<float>()[head] = values[static_cast<size_t>(count == 1 ? 0 : head)];
+    return result.to(options_.device);
+  };
+  return KvScaling{spread(scales.k), spread(scales.v)};
 }
 
 bool WeightSource::is_quantized(std::string_view prefix) const {

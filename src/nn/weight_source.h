@@ -13,6 +13,8 @@
 
 #include "checkpoint/checkpoint.h"
 #include "formats/format.h"
+#include "formats/kv_cache.h"
+#include "nn/kv_scaling.h"
 #include "nn/linear.h"
 
 namespace quaver::nn {
@@ -56,8 +58,12 @@ class WeightSource {
   void settle(Linear& layer, const std::vector<std::string>& tensors);
   // True when the format stores this layer quantized.
   bool is_quantized(std::string_view prefix) const;
-  // Checks and accounts for the scales of an attention layer's key and value cache, where the format has any.
-  void pass_kv_scales(std::string_view attention);
+  // True when keys and values are to be kept in e4m3fn: the checkpoint asks for it and brings scales, and the
+  // options obey.
+  bool quantizes_kv_cache() const { return has_kv_scales_ && options_.strict_activations; }
+  // The scales of an attention layer's keys and values; nothing unless quantizes_kv_cache(). Error(kBadFile)
+  // where their number is neither 1 nor `kv_heads`.
+  std::optional<KvScaling> kv_scaling(std::string_view attention, int64_t kv_heads);
   // Marks tensors as accounted for without loading them (a tied head's second copy).
   void ignore(std::string_view name);
   void ignore_if(bool (*matches)(std::string_view name));
@@ -76,6 +82,8 @@ class WeightSource {
   const Checkpoint& checkpoint_;
   LoadOptions options_;
   const Format* format_;
+  std::optional<KvCacheQuant> kv_cache_;
+  bool has_kv_scales_ = false;
   std::set<std::string, std::less<>> used_;
   std::map<std::string, int64_t> inputs_;  // layers by what the checkpoint asks of their input, where it does
   int64_t expanded_ = 0;                   // layers that no kernel takes

@@ -29,8 +29,22 @@ std::optional<at::ScalarType> parse_dtype(const std::string& text, const char* f
   return std::nullopt;
 }
 
-at::ScalarType cache_dtype(const TextPipelineOptions& options) {
-  if (auto asked = parse_dtype(options.kv_cache_dtype, "kv_cache_dtype")) return *asked;
+std::optional<at::ScalarType> parse_cache_dtype(const std::string& text) {
+  if (text == "fp8" || text == "fp8_e4m3") return at::kFloat8_e4m3fn;
+  const bool plain = text == "auto" || text == "float32" || text == "float16" || text == "bfloat16";
+  check(plain, ErrorKind::kInvalidInput, "kv_cache_dtype",
+        "must be auto, float32, float16, bfloat16, fp8 or fp8_e4m3, got '", text, "'");
+  return parse_dtype(text, "kv_cache_dtype");
+}
+
+at::ScalarType cache_dtype(const TextPipelineOptions& options, const models::CausalLmInfo& info) {
+  if (auto asked = parse_cache_dtype(options.kv_cache_dtype)) {
+    if (*asked == at::kFloat8_e4m3fn && !info.quantized_kv_cache)
+      log_warning("kv_cache_dtype ", options.kv_cache_dtype,
+                  ": the checkpoint brings no scales for keys and values; they are 1");
+    return *asked;
+  }
+  if (info.quantized_kv_cache) return at::kFloat8_e4m3fn;
   return parse_dtype(options.dtype, "dtype").value_or(at::kBFloat16);
 }
 
@@ -85,7 +99,7 @@ void fit_context(const TextPipelineOptions& options, llm::EngineOptions& engine)
 
 void check_dtypes(const TextPipelineOptions& options) {
   parse_dtype(options.dtype, "dtype");
-  parse_dtype(options.kv_cache_dtype, "kv_cache_dtype");
+  parse_cache_dtype(options.kv_cache_dtype);
 }
 
 at::ScalarType compute_dtype(const TextPipelineOptions& options, const json& config, at::Device device) {
@@ -101,7 +115,7 @@ llm::EngineOptions engine_limits(const TextPipelineOptions& options, const model
   llm::EngineOptions engine;
   engine.scheduler = scheduler_options(options, info, device.is_cpu());
   engine.block_size = size_option(options.block_size, 16, "block_size");
-  engine.kv_cache_dtype = cache_dtype(options);
+  engine.kv_cache_dtype = cache_dtype(options, info);
   engine.prefix_caching = options.enable_prefix_caching;
   engine.max_queue = size_option(options.max_queue, 1024, "max_queue");
   nn::PagedCacheOptions cache{.num_layers = info.num_layers,

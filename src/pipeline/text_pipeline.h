@@ -16,8 +16,9 @@ struct TextPipelineOptions {
   // activations to the formats that they multiply in, and the checkpoint's own 16-bit type elsewhere
   // (bfloat16 when it has none). float32 asked for by name forbids that rounding.
   std::string dtype = "auto";
-  // auto, float32, float16 or bfloat16. auto is float32 when `dtype` is float32 by name, float16 when it is
-  // float16, else bfloat16.
+  // auto, float32, float16, bfloat16, fp8 or fp8_e4m3 (the same: e4m3fn under the checkpoint's scales, or 1).
+  // auto is e4m3fn where the checkpoint asks for it, float32 when `dtype` is float32 by name, float16 when it
+  // is float16, else bfloat16.
   std::string kv_cache_dtype = "auto";
   int64_t kv_cache_memory = 0;         // bytes; 0 = what memory_budget.h says
   int64_t max_model_len = 0;           // 0 = the checkpoint's, or less where the cache is too small for it

@@ -69,9 +69,10 @@ std::unique_ptr<Checkpoint> open_with_tables(const ToolRun& run) {
 }
 
 // Not here: bitsandbytes-int8 and torchao-int8da-int8w, where bfloat16 costs more than rounding to 8 bits;
-// ct-nvfp4 and quark-mxfp4-fp8, whose tools also compute scales and quotients in bfloat16; those with
-// -kv-fp8, whose tools round keys and values too; autoround-fp8-block and transformers-fp8-block, whose tools
-// leave inputs as they come on a CPU.
+// ct-nvfp4 and quark-mxfp4-fp8, whose tools also compute scales and quotients in bfloat16;
+// autoround-fp8-block and transformers-fp8-block, whose tools leave inputs as they come on a CPU;
+// quark-fp8-kv-fp8, whose tool rounds keys before it rotates them, where engines round what they cache;
+// modelopt-nvfp4-kv-fp8, which differs from its tool by 0.026 of the logits' norm for a reason not found yet.
 const ToolRun kRuns[] = {
     {"autoround-ct-int8-w8a8"},
     {"autoround-mxfp4"},
@@ -86,6 +87,8 @@ const ToolRun kRuns[] = {
     {"modelopt-fp8-pc-pt"},
     {"modelopt-int8-smoothquant"},
     {"modelopt-w4a8-awq"},
+    {"ct-fp8-static-kv-fp8"},
+    {"modelopt-fp8-kv-fp8"},
     {"autoround-fp8-static", at::kFloat, at::kBFloat16},
     {"autoround-ct-mxfp8", at::kBFloat16, at::kBFloat16},
     {"ct-mxfp4", at::kBFloat16, at::kBFloat16},

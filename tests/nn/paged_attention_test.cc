@@ -4,8 +4,11 @@
 #include <ATen/Context.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <c10/core/Scalar.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +19,7 @@
 
 #include "base/error.h"
 #include "nn/kernel_path.h"
+#include "numerics/e4m3fn.h"
 
 namespace quaver::nn {
 namespace {
@@ -184,6 +188,51 @@ TEST(PagedAttention, SixteenBitCachesRoundOnce) {
     }
 }
 
+// [tokens, kv_heads, head_dim], value by value.
+at::Tensor rounded_to_codes(const at::Tensor& x, const std::vector<float>& scales) {
+  at::Tensor y = x.clone();
+  float* values = y.mutable_data_ptr<float>();
+  for (int64_t i = 0; i < y.numel(); ++i) {
+    const float scale = scales[static_cast<size_t>(i / kPagedHeadDim % kPagedKvHeads)];
+    values[i] = e4m3fn_to_float(float_to_e4m3fn(values[i] / scale)) * scale;
+  }
+  return y;
+}
+
+TEST(PagedAttention, EightBitCachesRoundUnderTheLayersScales) {
+  Scene scene(7, {20, 1, 9}, cache_of());
+  const std::vector<float> ones(kPagedKvHeads, 1.0f), key_scales = {0.004f, 0.01f},
+                                                      value_scales = {0.006f, 2.0f};
+  const AttentionParams plain{.scale = 0.25f};
+  AttentionParams scaled = plain;
+  scaled.kv_scaling = KvScaling{at::tensor(key_scales), at::tensor(value_scales)};
+  for (bool aten : {false, true})
+    for (at::ScalarType dtype : {at::kFloat8_e4m3fn, at::kFloat})
+      for (const AttentionParams& params : {plain, scaled}) {
+        if (dtype == at::kFloat && !params.kv_scaling) continue;
+        PagedAttention attention(cache_of(dtype));
+        std::optional<AtenOnly> only;
+        if (aten) only.emplace();
+        const std::vector<at::Tensor> got = run_paged(attention, scene, 6, params);
+        only.reset();
+        for (size_t i = 0; i < got.size(); ++i) {
+          const Rows& rows = scene.rows[i];
+          Rows rounded = {rows.q, rounded_to_codes(rows.k, params.kv_scaling ? key_scales : ones),
+                          rounded_to_codes(rows.v, params.kv_scaling ? value_scales : ones)};
+          EXPECT_LT(worst(got[i], run_dense(rounded, plain)), kTolerance) << aten << dtype << i;
+          EXPECT_LT(worst(run_dense(rows, params), run_dense(params.kv_scaling ? rounded : rows, plain)),
+                    kTolerance);
+        }
+      }
+}
+
+TEST(KvScaling, GradientsPassUnchanged) {
+  at::Tensor x = at::randn({3, 2, 4}).requires_grad_(true), upstream = at::randn({3, 2, 4});
+  at::Tensor y = round_kv(x, at::tensor({0.1f, 3.0f}));
+  EXPECT_FALSE(y.detach().equal(x.detach()));
+  EXPECT_TRUE(torch::autograd::grad({y}, {x}, {upstream})[0].equal(upstream));
+}
+
 TEST(PagedAttention, F087_AnothersNaNIsNotSeen) {
   AttentionParams params{.scale = 0.25f};
   for (bool aten : {false, true}) {
@@ -228,6 +277,7 @@ TEST(PagedAttention, RefusesWhatDoesNotFit) {
 
 TEST(PagedAttention, CountsItsBytes) {
   EXPECT_EQ(cache_of().bytes_per_block(), 2 * 2 * kPagedKvHeads * kPagedHeadDim * 4 * 4);
+  EXPECT_EQ(cache_of(at::kFloat8_e4m3fn).bytes_per_block(), 2 * 2 * kPagedKvHeads * kPagedHeadDim * 4);
   EXPECT_EQ(cache_of(at::kBFloat16).bytes_per_block(), 2 * 2 * kPagedKvHeads * kPagedHeadDim * 4 * 2);
 }
 

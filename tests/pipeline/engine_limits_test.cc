@@ -73,7 +73,7 @@ TEST(EngineLimits, NamesTheOptionAtFault) {
   EXPECT_EQ(field_of({.block_size = -16}), "block_size");
   EXPECT_EQ(field_of({.max_queue = -1}), "max_queue");
   EXPECT_EQ(field_of({.kv_cache_memory = -1}), "kv_cache_memory");
-  EXPECT_EQ(field_of({.kv_cache_dtype = "fp8"}), "kv_cache_dtype");
+  EXPECT_EQ(field_of({.kv_cache_dtype = "fp8_e5m2"}), "kv_cache_dtype");
   EXPECT_THROW(check_dtypes({.dtype = "half"}), Error);
 }
 
@@ -91,6 +91,18 @@ TEST(EngineLimits, Dtypes) {
   EXPECT_EQ(limits({.dtype = "float32"}).kv_cache_dtype, at::kFloat);
   EXPECT_EQ(limits({.dtype = "float32", .kv_cache_dtype = "float16"}).kv_cache_dtype, at::kHalf);
   EXPECT_EQ(limits({.dtype = "float16"}).kv_cache_dtype, at::kHalf);
+  EXPECT_EQ(limits({.dtype = "float16", .kv_cache_dtype = "fp8"}).kv_cache_dtype, at::kFloat8_e4m3fn);
+}
+
+TEST(EngineLimits, TheCacheIsWhatTheCheckpointAsksFor) {
+  models::CausalLmInfo info = small_model();
+  info.quantized_kv_cache = true;
+  auto dtype = [&](const TextPipelineOptions& options) {
+    return engine_limits(options, info, at::kCPU, 64 * kGiB).kv_cache_dtype;
+  };
+  EXPECT_EQ(dtype({}), at::kFloat8_e4m3fn);
+  EXPECT_EQ(dtype({.dtype = "float32"}), at::kFloat8_e4m3fn);
+  EXPECT_EQ(dtype({.kv_cache_dtype = "bfloat16"}), at::kBFloat16);
 }
 
 TEST(MemoryBudget, LeavesRoomForTheRest) {

@@ -36,6 +36,7 @@ struct Call {
   std::vector<Sequence> sequences;
   ThreadPool* pool;
   void (*run_tile)(const AttentionTile&);
+  const KvCacheView* cache = nullptr;  // for its scales; null = none
 };
 
 // Some consecutive queries of one sequence and kv head, and the range of positions that any of them sees.
@@ -105,7 +106,7 @@ void run_piece(const Call& call, const Work& w, int64_t piece, const State& stat
        .group = call.group,
        .tokens = w.tokens,
        .first_position = s.context_length - s.query_length + w.first_token,
-       .scale = call.shape.scale,
+       .scale = call.shape.scale * (call.cache ? call.cache->key_scale(w.kv_head) : 1.0f),
        .softcap = call.shape.softcap,
        .window = call.shape.window,
        .begin = start,
@@ -133,10 +134,11 @@ void join(const State& total, const State& next, int64_t rows, int64_t channels)
 
 void write_result(const Call& call, const Work& w, const State& state) {
   int64_t channels = padded_channels(call.head_dim);
+  const float value_scale = call.cache ? call.cache->value_scale(w.kv_head) : 1.0f;
   for (int64_t r = 0; r < w.tokens * call.group; ++r) {
     int64_t token = w.sequence->query_start + w.first_token + r / call.group;
     float* y = call.y + token * call.y_stride + (w.kv_head * call.group + r % call.group) * call.head_dim;
-    float inverse = 1.0f / state.sum[r];
+    float inverse = value_scale / state.sum[r];
     for (int64_t i = 0; i < call.head_dim; ++i) y[i] = state.out[r * channels + i] * inverse;
   }
 }
@@ -202,6 +204,7 @@ void run(const Call& call) {
 
 KvElement kv_element(DType dtype) {
   if (dtype == DType::kF32) return KvElement::kF32;
+  if (dtype == DType::kF8E4M3) return KvElement::kE4M3FN;
   return dtype == DType::kF16 ? KvElement::kF16 : KvElement::kBF16;
 }
 
@@ -225,7 +228,8 @@ void paged_attention(const PagedAttentionArgs& args, const CpuFeatures& cpu) {
                .y_stride = args.y_stride,
                .sequences = {},
                .pool = args.pool,
-               .run_tile = tile_for(cpu)};
+               .run_tile = tile_for(cpu),
+               .cache = &cache};
   for (const AttentionSequence& s : args.sequences) {
     KvRows keys = {static_cast<const char*>(cache.keys), s.block_table, cache.block_size,
                    cache.kv_heads * head, row};
@@ -267,21 +271,21 @@ void write_kv(const WriteKvArgs& args, const CpuFeatures& cpu) {
   int64_t row = cache.head_dim * dtype_info(cache.dtype).block_bytes;
   KvElement element = kv_element(cache.dtype);
   auto tokens = static_cast<int64_t>(args.slots.size());
-  parallel_rows(args.pool, tokens, row_grain(2 * cache.kv_heads * cache.head_dim),
-                [&](int64_t begin, int64_t end) {
-                  for (int64_t t = begin; t < end; ++t) {
-                    int64_t slot = args.slots[static_cast<size_t>(t)];
-                    if (slot < 0) continue;
-                    int64_t block = slot / cache.block_size, place = slot % cache.block_size;
-                    for (int64_t h = 0; h < cache.kv_heads; ++h) {
-                      int64_t offset = ((block * cache.kv_heads + h) * cache.block_size + place) * row;
-                      store(static_cast<char*>(cache.keys) + offset,
-                            args.k + t * args.k_stride + h * cache.head_dim, cache.head_dim, element);
-                      store(static_cast<char*>(cache.values) + offset,
-                            args.v + t * args.v_stride + h * cache.head_dim, cache.head_dim, element);
-                    }
-                  }
-                });
+  parallel_rows(
+      args.pool, tokens, row_grain(2 * cache.kv_heads * cache.head_dim), [&](int64_t begin, int64_t end) {
+        for (int64_t t = begin; t < end; ++t) {
+          int64_t slot = args.slots[static_cast<size_t>(t)];
+          if (slot < 0) continue;
+          int64_t block = slot / cache.block_size, place = slot % cache.block_size;
+          for (int64_t h = 0; h < cache.kv_heads; ++h) {
+            int64_t offset = ((block * cache.kv_heads + h) * cache.block_size + place) * row;
+            store(static_cast<char*>(cache.keys) + offset, args.k + t * args.k_stride + h * cache.head_dim,
+                  cache.head_dim, element, cache.key_scale(h));
+            store(static_cast<char*>(cache.values) + offset, args.v + t * args.v_stride + h * cache.head_dim,
+                  cache.head_dim, element, cache.value_scale(h));
+          }
+        }
+      });
 }
 
 }  // namespace quaver::kernels

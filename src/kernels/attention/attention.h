@@ -10,12 +10,18 @@
 
 namespace quaver::kernels {
 
-// Keys and values of one layer: [num_blocks, kv_heads, block_size, head_dim] of f32, f16 or bf16.
+// Keys and values of one layer: [num_blocks, kv_heads, block_size, head_dim] of f32, f16, bf16 or e4m3fn. In
+// e4m3fn a value is its code times the scale of its kv head.
 struct KvCacheView {
   void* keys = nullptr;
   void* values = nullptr;
   DType dtype = DType::kF16;
   int64_t num_blocks = 0, kv_heads = 0, block_size = 0, head_dim = 0;
+  const float* key_scales = nullptr;  // [kv_heads]; null = 1
+  const float* value_scales = nullptr;
+
+  float key_scale(int64_t head) const { return key_scales ? key_scales[head] : 1.0f; }
+  float value_scale(int64_t head) const { return value_scales ? value_scales[head] : 1.0f; }
 };
 
 // One sequence's share of a call. Its queries are the newest `query_length` of its `context_length`
@@ -64,7 +70,8 @@ struct DenseAttentionArgs {
 void dense_attention(const DenseAttentionArgs& args, const CpuFeatures& cpu = cpu_features());
 
 // Stores new rows in the cache: token t goes to block slots[t] / block_size, place slots[t] % block_size; a
-// negative slot is left out. Values round to nearest, ties to even.
+// negative slot is left out. Values round to nearest, ties to even; what e4m3fn can't reach becomes its
+// largest.
 struct WriteKvArgs {
   KvCacheView cache;
   const float* k = nullptr;  // [tokens, kv_heads, head_dim], tokens k_stride apart

@@ -6,7 +6,7 @@
 
 namespace quaver::kernels {
 
-enum class KvElement { kF32, kF16, kBF16 };
+enum class KvElement { kF32, kF16, kBF16, kE4M3FN };
 
 // Where the keys or values of one sequence and kv head are: position p is row p % block_size of block
 // table[p / block_size]; with no table there is one endless block.
@@ -60,9 +60,9 @@ void attention_tile_scalar(const AttentionTile& tile);
 void attention_tile_avx2(const AttentionTile& tile);
 void attention_tile_avx512(const AttentionTile& tile);
 
-// Converts one row of `n` floats into the cache's element.
-void store_kv_row_scalar(char* target, const float* row, int64_t n, KvElement element);
-void store_kv_row_avx2(char* target, const float* row, int64_t n, KvElement element);
-void store_kv_row_avx512(char* target, const float* row, int64_t n, KvElement element);
+// Converts one row of `n` floats into the cache's element; e4m3fn holds row / scale.
+void store_kv_row_scalar(char* target, const float* row, int64_t n, KvElement element, float scale);
+void store_kv_row_avx2(char* target, const float* row, int64_t n, KvElement element, float scale);
+void store_kv_row_avx512(char* target, const float* row, int64_t n, KvElement element, float scale);
 
 }  // namespace quaver::kernels

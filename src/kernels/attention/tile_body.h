@@ -21,6 +21,8 @@ QUAVER_INLINE Mask lanes_at(int64_t i, int64_t n) {
 template <KvElement Element>
 QUAVER_INLINE Vec load_kv(const char* row, int64_t i, Mask m) {
   if constexpr (Element == KvElement::kF32) return load(reinterpret_cast<const float*>(row) + i, m);
+  if constexpr (Element == KvElement::kE4M3FN)
+    return load_e4m3fn(reinterpret_cast<const uint8_t*>(row) + i, m);
   const auto* half = reinterpret_cast<const uint16_t*>(row) + i;
   return Element == KvElement::kF16 ? load_f16(half, m) : load_bf16(half, m);
 }
@@ -159,10 +161,12 @@ void run_chunks(const AttentionTile& t) {
 QUAVER_INLINE void attention_tile(const AttentionTile& t) {
   if (t.element == KvElement::kF32) return run_chunks<KvElement::kF32>(t);
   if (t.element == KvElement::kF16) return run_chunks<KvElement::kF16>(t);
+  if (t.element == KvElement::kE4M3FN) return run_chunks<KvElement::kE4M3FN>(t);
   run_chunks<KvElement::kBF16>(t);
 }
 
-QUAVER_INLINE void store_kv_row(char* target, const float* row, int64_t n, KvElement element) {
+QUAVER_INLINE void store_kv_row(char* target, const float* row, int64_t n, KvElement element, float scale) {
+  if (element == KvElement::kE4M3FN) return store_kv_row_scalar(target, row, n, element, scale);
   for (int64_t i = 0; i < n; i += kLanes) {
     Mask m = lanes_at(i, n);
     Vec v = load(row + i, m);

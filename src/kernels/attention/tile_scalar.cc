@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/attention/tile.h"
+#include "numerics/e4m3fn.h"
 #include "numerics/half.h"
 
 namespace quaver::kernels {
@@ -13,6 +14,7 @@ namespace {
 
 float load(const char* row, int64_t i, KvElement element) {
   if (element == KvElement::kF32) return reinterpret_cast<const float*>(row)[i];
+  if (element == KvElement::kE4M3FN) return e4m3fn_to_float(reinterpret_cast<const uint8_t*>(row)[i]);
   uint16_t bits = reinterpret_cast<const uint16_t*>(row)[i];
   return element == KvElement::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
 }
@@ -55,7 +57,11 @@ void attention_tile_scalar(const AttentionTile& tile) {
   for (int64_t r = 0; r < tile.tokens * tile.group; ++r) run_row(tile, r);
 }
 
-void store_kv_row_scalar(char* target, const float* row, int64_t n, KvElement element) {
+void store_kv_row_scalar(char* target, const float* row, int64_t n, KvElement element, float scale) {
+  if (element == KvElement::kE4M3FN) {
+    for (int64_t i = 0; i < n; ++i) target[i] = static_cast<char>(float_to_e4m3fn(row[i] / scale));
+    return;
+  }
   if (element == KvElement::kF32) {
     std::memcpy(target, row, static_cast<size_t>(n) * sizeof(float));
     return;

@@ -25,6 +25,7 @@ struct CausalLmInfo {
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
   bool tied_embeddings = false;
+  bool quantized_kv_cache = false;  // keys and values are to be kept in e4m3fn
   std::string head;           // "lm_head": the layer that gives the logits; no tensor of its own when tied
   std::string blocks_prefix;  // "model.layers": block i's tensors are `blocks_prefix`.i.*
 };

@@ -79,6 +79,7 @@ class Decoder : public CausalLm {
     CausalLmInfo& info = config_.info;
     info.blocks_prefix = cat(config_.prefix, ".layers");
     info.head = config_.head;
+    info.quantized_kv_cache = source.quantizes_kv_cache();
     embedding_ =
         source.matrix(cat(config_.prefix, ".embed_tokens.weight"), info.vocab_size, info.hidden_size);
     norm_ = {source.tensor(cat(config_.prefix, ".norm.weight"), {info.hidden_size}), config_.norm_eps,

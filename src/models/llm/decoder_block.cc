@@ -32,10 +32,10 @@ class SelfAttention {
       q_norm_ = load_norm(config, source, cat(prefix, ".q_norm"), head_dim_);
       k_norm_ = load_norm(config, source, cat(prefix, ".k_norm"), head_dim_);
     }
-    source.pass_kv_scales(prefix);
     params_ = {.scale = static_cast<float>(config.attention_scale),
                .window = config.windows[static_cast<size_t>(index)],
-               .softcap = static_cast<float>(config.attention_softcap)};
+               .softcap = static_cast<float>(config.attention_softcap),
+               .kv_scaling = source.kv_scaling(prefix, kv_heads_)};
   }
   SelfAttention(const SelfAttention&) = delete;  // the group points at the layers
   SelfAttention& operator=(const SelfAttention&) = delete;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "kernels/support.h"
+#include "numerics/e4m3fn.h"
 #include "numerics/half.h"
 
 namespace quaver::kernels {
@@ -26,6 +27,7 @@ struct World {
   Layout s;
   std::vector<float> q, k, v;  // [tokens, heads, dim]; values as the cache holds them
   std::vector<std::byte> keys, values;
+  std::vector<float> key_scales, value_scales;  // of e4m3fn: the largest values are cut
   std::vector<std::vector<int32_t>> tables;
   std::vector<int64_t> starts;
   int64_t tokens = 0, blocks = 0;
@@ -54,12 +56,19 @@ struct World {
   }
 
   KvCacheView cache() {
-    return {keys.data(), values.data(), s.dtype, blocks, s.kv_heads, s.block_size, s.head_dim};
+    KvCacheView view = {keys.data(), values.data(), s.dtype, blocks, s.kv_heads, s.block_size, s.head_dim};
+    if (s.dtype == DType::kF8E4M3)
+      view.key_scales = key_scales.data(), view.value_scales = value_scales.data();
+    return view;
   }
 
   void fill_cache(const CpuFeatures& cpu) {
     auto bytes = static_cast<size_t>(blocks * s.kv_heads * s.block_size * s.head_dim *
                                      dtype_info(s.dtype).block_bytes);
+    for (int64_t head = 0; head < s.kv_heads; ++head) {
+      key_scales.push_back(0.004f + 0.001f * static_cast<float>(head));
+      value_scales.push_back(0.007f - 0.001f * static_cast<float>(head));
+    }
     keys.assign(bytes, std::byte{0xff});  // NaN wherever nothing was written
     values.assign(bytes, std::byte{0xff});
     std::vector<int64_t> slots;
@@ -74,11 +83,18 @@ struct World {
               .v_stride = stride,
               .slots = slots},
              cpu);
-    for (auto* values_of : {&k, &v})
-      for (float& x : *values_of) {
-        if (s.dtype == DType::kF16) x = f16_to_float(float_to_f16(x));
-        if (s.dtype == DType::kBF16) x = bf16_to_float(float_to_bf16(x));
-      }
+    round(k, key_scales);
+    round(v, value_scales);
+  }
+
+  void round(std::vector<float>& rows, const std::vector<float>& scales) const {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      float& x = rows[i];
+      const float scale = scales[i / static_cast<size_t>(s.head_dim) % static_cast<size_t>(s.kv_heads)];
+      if (s.dtype == DType::kF16) x = f16_to_float(float_to_f16(x));
+      if (s.dtype == DType::kBF16) x = bf16_to_float(float_to_bf16(x));
+      if (s.dtype == DType::kF8E4M3) x = e4m3fn_to_float(float_to_e4m3fn(x / scale)) * scale;
+    }
   }
 
   AttentionShape shape() const {
@@ -171,6 +187,8 @@ std::vector<Layout> layouts() {
   return {{.lengths = {1, 70, 3}},
           {.dtype = DType::kF16, .lengths = {600}},
           {.dtype = DType::kBF16, .lengths = {33, 129}},
+          {.dtype = DType::kF8E4M3, .lengths = {33, 300}},
+          {.heads = 6, .kv_heads = 3, .head_dim = 20, .dtype = DType::kF8E4M3, .window = 50, .lengths = {90}},
           {.heads = 4, .kv_heads = 4, .head_dim = 20, .block_size = 5, .lengths = {40, 11}},
           {.heads = 9, .kv_heads = 3, .dtype = DType::kF16, .window = 50, .lengths = {400}},
           {.heads = 2, .kv_heads = 1, .head_dim = 256, .softcap = 5.0f, .lengths = {90}},
@@ -230,6 +248,7 @@ TEST(Attention, DenseEqualsPaged) {
 TEST(Attention, BitsDependOnNothingButTheQueryAndItsContext) {
   ThreadPool three(3);
   for (const Layout& layout : {Layout{.dtype = DType::kF16, .lengths = {700, 20, 300}},
+                               Layout{.dtype = DType::kF8E4M3, .lengths = {500, 20}},
                                Layout{.heads = 9, .kv_heads = 3, .window = 100, .lengths = {500, 3}}})
     for (const CpuFeatures& cpu : cpu_levels()) {
       World w(layout, cpu);
@@ -246,6 +265,52 @@ TEST(Attention, BitsDependOnNothingButTheQueryAndItsContext) {
       expect_rows(w.run({w.part(0, 37, 200)}, cpu, &three), 37, 200, "a piece of the prompt");
       expect_rows(w.run({w.part(0, 290, 5), w.part(1, 2, 1)}, cpu, &three), 290, 5, "a mixed batch");
     }
+}
+
+// Every code reads as its value, NaN too: one position, so that the result is the value itself.
+TEST(Attention, EveryE4m3fnCodeIsRead) {
+  for (const CpuFeatures& cpu : cpu_levels())
+    for (int first = 0; first < 256; first += 32) {
+      std::vector<uint8_t> keys(32, 0), values(32);
+      std::iota(values.begin(), values.end(), static_cast<uint8_t>(first));
+      std::vector<float> q(32, 1.0f), y(32);
+      const int32_t table[] = {0};
+      std::vector<AttentionSequence> one = {{0, 1, 1, table}};
+      paged_attention({.shape = {.heads = 1},
+                       .cache = {keys.data(), values.data(), DType::kF8E4M3, 1, 1, 1, 32},
+                       .q = q.data(),
+                       .q_stride = 32,
+                       .y = y.data(),
+                       .y_stride = 32,
+                       .sequences = one},
+                      cpu);
+      for (size_t i = 0; i < 32; ++i) {
+        const float value = e4m3fn_to_float(values[i]);
+        EXPECT_TRUE(std::isnan(value) ? std::isnan(y[i]) : y[i] == value)
+            << to_string(cpu) << " " << first + i;
+      }
+    }
+}
+
+TEST(Attention, WriteKvInE4m3fnDividesByTheScaleAndCuts) {
+  for (const CpuFeatures& cpu : cpu_levels()) {
+    std::vector<uint8_t> keys(4, 1), values(4, 1);
+    const float key_scale = 0.5f, value_scale = 3.0f;
+    std::vector<float> k = {1e9f, -300.0f, 0.3f, std::numeric_limits<float>::quiet_NaN()}, v = {1, 2, 3, -4};
+    std::vector<int64_t> slots = {0};
+    write_kv({.cache = {keys.data(), values.data(), DType::kF8E4M3, 1, 1, 1, 4, &key_scale, &value_scale},
+              .k = k.data(),
+              .k_stride = 4,
+              .v = v.data(),
+              .v_stride = 4,
+              .slots = slots},
+             cpu);
+    for (size_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(keys[i], float_to_e4m3fn(k[i] / key_scale));
+      EXPECT_EQ(values[i], float_to_e4m3fn(v[i] / value_scale));
+    }
+    EXPECT_EQ(e4m3fn_to_float(keys[0]), 448.0f);
+  }
 }
 
 TEST(Attention, WriteKvLeavesOutNegativeSlotsAndRounds) {
