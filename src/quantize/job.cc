@@ -171,7 +171,7 @@ class Job {
     bool tuned = options_.method == Method::kAutoRound;
     recipe.tuning = {{"iters", tuned ? options_.tune.iters : 0}};
     if (is_calibrated())
-      recipe.tuning.update({{"nsamples", calibration_rows()},
+      recipe.tuning.update({{"nsamples", options_.calibration.nsamples},
                             {"seqlen", options_.calibration.seqlen},
                             {"batch_size", options_.tune.batch_size}});
     return recipe;
@@ -181,8 +181,6 @@ class Job {
   bool is_calibrated() const {
     return options_.method != Method::kRtn || has_static_input_scale(options_.rules.base);
   }
-
-  int64_t calibration_rows() const { return options_.calibration.nsamples; }
 
   json override_of(const LayerDecision& decision) const {
     const Scheme& scheme = decision.scheme;
@@ -339,10 +337,8 @@ class Job {
   void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
     std::map<std::string, InputFacts> facts = advance_exact_chain(block);
     std::map<std::string, float> largest;
-    for (const auto& [name, seen] : facts) {
-      float& value = largest[without_numbers(name)];
-      value = std::max(value, seen.largest);
-    }
+    for (const auto& [name, seen] : facts)
+      largest[without_numbers(name)] = std::max(largest[without_numbers(name)], seen.largest);
     for (TunedLayer& layer : layers_) {
       const InputFacts& seen = facts[layer.layer.name];
       layer.importance = seen.squares;
