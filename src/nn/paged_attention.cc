@@ -64,7 +64,7 @@ at::Tensor PagedAttention::attend(int64_t layer_index, const at::Tensor& q, cons
           ErrorKind::kInternal, "paged attention: ", q.size(0), " rows of ", k.size(1), " x ", k.size(2),
           " keys, expected ", slots_.size(), " of ", options_.num_kv_heads, " x ", options_.head_dim);
   const Layer& layer = layers_.at(static_cast<size_t>(layer_index));
-  if (kernels_apply(q, {&k, &v})) return attend_with_kernels(layer, q, k, v, params);
+  if (kernels_apply(q, {&k, &v, &params.sinks})) return attend_with_kernels(layer, q, k, v, params);
   if (!aten_step_) aten_step_ = std::make_unique<AtenStep>(options_, sequences_, slots_);
   aten_step_->store(layer, k, v);
   return aten_step_->attend(layer, q, params);
@@ -94,14 +94,15 @@ at::Tensor PagedAttention::attend_with_kernels(const Layer& layer, const at::Ten
     start += sequence.query_length;
   }
   at::Tensor y = at::empty({q.size(0), q.size(1), q.size(2)}, q.options());
-  kernels::paged_attention({.shape = {q.size(1), params.scale, params.window, params.softcap},
-                            .cache = cache,
-                            .q = queries.const_data_ptr<float>(),
-                            .q_stride = queries.stride(0),
-                            .y = y.mutable_data_ptr<float>(),
-                            .y_stride = y.stride(0),
-                            .sequences = sequences,
-                            .pool = &global_thread_pool()});
+  kernels::paged_attention(
+      {.shape = {q.size(1), params.scale, params.window, params.softcap, params.sinks_data()},
+       .cache = cache,
+       .q = queries.const_data_ptr<float>(),
+       .q_stride = queries.stride(0),
+       .y = y.mutable_data_ptr<float>(),
+       .y_stride = y.stride(0),
+       .sequences = sequences,
+       .pool = &global_thread_pool()});
   return y;
 }
 
