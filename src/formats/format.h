@@ -63,6 +63,8 @@ struct Format {
   // What the settings ask of the key and value cache; none where they don't. Null: the format has no such
   // key.
   std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&);
+  // The layers that are quantized, in the order of their tensors. Null: they are named as their tensors are.
+  std::vector<std::string> (*layers)(const Checkpoint&) = nullptr;
 };
 
 // All rows, in the order in which they are asked.

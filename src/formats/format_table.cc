@@ -11,6 +11,7 @@
 #include "formats/format.h"
 #include "formats/fp8.h"
 #include "formats/modelopt.h"
+#include "formats/mxfp4.h"
 #include "formats/quantization_config.h"
 #include "formats/quark.h"
 #include "formats/torchao.h"
@@ -27,13 +28,14 @@ std::string supported_names() {
 }  // namespace
 
 std::span<const Format> all_formats() {
-  static const Format formats[] = {kAutoRoundFormat, kAutoGptqFormat,          kAutoAwqFormat,
-                                   kFp8Format,       kCompressedTensorsFormat, kModelOptFormat,
-                                   kQuarkFormat,     kBitsAndBytesFormat,      kTorchAoFormat};
+  static const Format formats[] = {
+      kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat,      kFp8Format,     kCompressedTensorsFormat,
+      kModelOptFormat,  kQuarkFormat,    kBitsAndBytesFormat, kTorchAoFormat, kMxfp4Format};
   return formats;
 }
 
 std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Format& format) {
+  if (format.layers) return format.layers(checkpoint);
   std::vector<std::string> layers;
   std::set<std::string> seen;
   for (const TensorInfo& tensor : checkpoint.tensors()) {

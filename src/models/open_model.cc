@@ -1,5 +1,7 @@
 // A model's files by path, whichever layout they have.
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "models/gguf_checkpoint.h"
@@ -9,6 +11,25 @@
 namespace quaver::models {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+bool names_family(const json& config, const CausalLmFamily& family) {
+  if (const auto type = config.find("model_type"); type != config.end() && !type->is_null())
+    return *type == family.model_type;
+  const auto architectures = config.find("architectures");
+  return architectures != config.end() && architectures->is_array() &&
+         std::ranges::find(*architectures, json(family.architecture)) != architectures->end();
+}
+
+std::unique_ptr<Checkpoint> presented(std::unique_ptr<Checkpoint> folder) {
+  if (!folder->config().is_object()) return folder;
+  for (const CausalLmFamily& family : causal_lm_families())
+    if (family.present && names_family(folder->config(), family)) return family.present(std::move(folder));
+  return folder;
+}
+
+}  // namespace
 
 fs::path find_gguf(const fs::path& path) {
   if (path.extension() == ".gguf" && fs::is_regular_file(path)) return path;
@@ -29,7 +50,7 @@ std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file) {
   if (fs::path gguf = find_gguf(path); !gguf.empty()) return open_gguf_checkpoint(gguf);
   require(fs::is_directory(path), ErrorKind::kUnsupported, folder_or_file,
           ": is neither a folder nor a .gguf file");
-  return open_hugging_face_folder(path);
+  return presented(open_hugging_face_folder(path));
 }
 
 }  // namespace quaver::models

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/gelu.h>
+#include <ATen/ops/sigmoid.h>
 #include <ATen/ops/silu.h>
 #include <torch/csrc/autograd/custom_function.h>
 
@@ -16,24 +17,37 @@ namespace quaver::nn {
 
 namespace {
 
-at::Tensor activate(Activation activation, const at::Tensor& x) {
-  if (activation == Activation::kSilu) return at::silu(x);
-  return at::gelu(x, activation == Activation::kGeluTanh ? "tanh" : "none");
+at::Tensor clamped_silu(const Gating& gating, const at::Tensor& gate, const at::Tensor& up) {
+  at::Tensor g = gate.clamp_max(gating.limit), u = up.clamp(-gating.limit, gating.limit);
+  return (u + 1) * (g * at::sigmoid(g * gating.alpha));
 }
 
-at::Tensor gate_kernel(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
+at::Tensor gated_aten(const Gating& gating, const at::Tensor& gate, const at::Tensor& up) {
+  if (gating.function == Activation::kClampedSilu) return clamped_silu(gating, gate, up);
+  if (gating.function == Activation::kSilu) return at::silu(gate) * up;
+  return at::gelu(gate, gating.function == Activation::kGeluTanh ? "tanh" : "none") * up;
+}
+
+auto* gate_kernel_of(Activation function) {
+  if (function == Activation::kClampedSilu) return kernels::clamped_silu_mul;
+  return function == Activation::kSilu ? kernels::silu_mul : kernels::gelu_tanh_mul;
+}
+
+at::Tensor gate_kernel(const Gating& gating, const at::Tensor& gate, const at::Tensor& up) {
   at::Tensor g = gate.contiguous(), u = up.contiguous(), y = at::empty_like(g);
   int64_t width = g.size(-1);
-  kernels::GatedArgs args{.gate = g.const_data_ptr<float>(),
-                          .gate_stride = width,
-                          .up = u.const_data_ptr<float>(),
-                          .up_stride = width,
-                          .y = y.mutable_data_ptr<float>(),
-                          .y_stride = width,
-                          .rows = g.numel() / width,
-                          .width = width,
-                          .pool = &global_thread_pool()};
-  activation == Activation::kSilu ? kernels::silu_mul(args) : kernels::gelu_tanh_mul(args);
+  gate_kernel_of(gating.function)({.gate = g.const_data_ptr<float>(),
+                                   .gate_stride = width,
+                                   .up = u.const_data_ptr<float>(),
+                                   .up_stride = width,
+                                   .y = y.mutable_data_ptr<float>(),
+                                   .y_stride = width,
+                                   .rows = g.numel() / width,
+                                   .width = width,
+                                   .pool = &global_thread_pool(),
+                                   .alpha = gating.alpha,
+                                   .limit = gating.limit},
+                                  cpu_features());
   return y;
 }
 
@@ -67,12 +81,13 @@ struct Bf16Gated : torch::autograd::Function<Bf16Gated> {
 
 }  // namespace
 
-at::Tensor gated(Activation activation, const at::Tensor& gate, const at::Tensor& up) {
+at::Tensor gated(const Gating& gating, const at::Tensor& gate, const at::Tensor& up) {
   // The erf form has no kernel: no decoder uses it in practice.
-  if (activation == Activation::kGelu) return activate(activation, gate) * up;
-  if (kernels_apply(gate, {&up})) return gate_kernel(activation, gate, up);
-  if (bf16_kernels_apply(gate)) return Bf16Gated::apply(gate, up, activation == Activation::kSilu);
-  return activate(activation, gate) * up;
+  if (gating.function == Activation::kGelu) return gated_aten(gating, gate, up);
+  if (kernels_apply(gate, {&up})) return gate_kernel(gating, gate, up);
+  if (gating.function != Activation::kClampedSilu && bf16_kernels_apply(gate))
+    return Bf16Gated::apply(gate, up, gating.function == Activation::kSilu);
+  return gated_aten(gating, gate, up);
 }
 
 }  // namespace quaver::nn

@@ -4,21 +4,17 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/tanh.h>
 
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "kernels/attention/attention.h"
 #include "nn/bf16_attention.h"
+#include "nn/explicit_attention.h"
 #include "nn/kernel_path.h"
-#include "nn/precision.h"
 
 namespace quaver::nn {
 
@@ -42,23 +38,17 @@ at::Tensor spread(const at::Tensor& kv, int64_t heads) {  // [batch, kv_heads, l
       .reshape({sizes[0], heads, sizes[2], sizes[3]});
 }
 
-at::Tensor softcapped_causal(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const AttentionParams& params) {
-  at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * params.scale;
-  scores = at::tanh(scores / params.softcap) * params.softcap;
-  at::Tensor hidden = visible(q.size(2), params.window, q.device()).logical_not();
-  scores = scores.masked_fill(hidden, -std::numeric_limits<float>::infinity());
-  return at::matmul(at::softmax(scores, -1, at_least_float(scores)).to(q.scalar_type()), v);
-}
-
 // Sequences of one length. [batch, length, heads, head_dim] -> the same.
 at::Tensor attend_equal(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const AttentionParams& params) {
   int64_t heads = q.size(2), length = q.size(1);
-  if (params.softcap == 0 && bf16_kernels_apply(q)) return bf16_attention(q, k, v, params);
+  bool fused = !needs_explicit_attention(params);
+  if (fused && bf16_kernels_apply(q)) return bf16_attention(q, k, v, params);
   at::Tensor queries = q.transpose(1, 2), keys = spread(k.transpose(1, 2), heads);
   at::Tensor values = spread(v.transpose(1, 2), heads);
-  if (params.softcap != 0) return softcapped_causal(queries, keys, values, params).transpose(1, 2);
+  if (!fused)
+    return explicit_attention(queries, keys, values, visible(length, params.window, q.device()), params)
+        .transpose(1, 2);
   bool windowed = params.window > 0 && params.window < length;
   std::optional<at::Tensor> mask;
   if (windowed) mask = visible(length, params.window, q.device());
@@ -74,7 +64,8 @@ at::Tensor attend_kernel(const at::Tensor& q, const at::Tensor& k, const at::Ten
   kernels::dense_attention({.shape = {.heads = q.size(1),
                                       .scale = params.scale,
                                       .window = params.window,
-                                      .softcap = params.softcap},
+                                      .softcap = params.softcap,
+                                      .sinks = params.sinks_data()},
                             .kv_heads = k.size(1),
                             .head_dim = q.size(2),
                             .q = queries.const_data_ptr<float>(),
@@ -98,7 +89,7 @@ at::Tensor DenseAttention::attend(int64_t layer, const at::Tensor& q, const at::
   int64_t total = std::accumulate(lengths_.begin(), lengths_.end(), int64_t{0});
   require(total == q.size(0), ErrorKind::kInternal, "attention lengths sum to ", total, ", rows are ",
           q.size(0));
-  if (kernels_apply(q, {&k, &v})) return attend_kernel(q, k, v, lengths_, params);
+  if (kernels_apply(q, {&k, &v, &params.sinks})) return attend_kernel(q, k, v, lengths_, params);
   auto part = [](const at::Tensor& x, int64_t start, int64_t batch, int64_t length) {
     return x.narrow(0, start, batch * length).reshape({batch, length, x.size(1), x.size(2)});
   };

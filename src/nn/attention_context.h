@@ -15,6 +15,10 @@ struct AttentionParams {
   float scale = 1.0f;
   int64_t window = 0;    // a query sees this many newest positions, itself included; 0 = all
   float softcap = 0.0f;  // 0 = none
+  // float32 [heads], contiguous: a score per head that joins the softmax and stands for no value; undefined =
+  // none.
+  at::Tensor sinks = {};
+  const float* sinks_data() const { return sinks.defined() ? sinks.const_data_ptr<float>() : nullptr; }
   std::optional<KvScaling> kv_scaling = {};  // keys and values are rounded so before anything sees them
 };
 

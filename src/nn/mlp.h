@@ -13,7 +13,7 @@ namespace quaver::nn {
 // Movable; the layers keep their addresses when it moves.
 class Mlp {
  public:
-  Mlp(Activation activation, Linear gate, Linear up, Linear down);
+  Mlp(Gating gating, Linear gate, Linear up, Linear down);
   at::Tensor forward(const at::Tensor& x) const;  // [tokens, hidden] -> the same
 
   Linear& gate() { return layers_->gate; }
@@ -25,7 +25,7 @@ class Mlp {
   struct Layers {
     Linear gate, up, down;
   };
-  Activation activation_;
+  Gating gating_;
   std::unique_ptr<Layers> layers_;
   LinearGroup gate_up_;
 };

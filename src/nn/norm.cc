@@ -62,9 +62,10 @@ RmsNorm::RmsNorm(at::Tensor weight, double eps, NormFlavour flavour)
 at::Tensor RmsNorm::aten(const at::Tensor& x) const {
   at::Tensor wide = x.to(at_least_float(x));
   at::Tensor normed = wide * at::rsqrt(wide.pow(2).mean(-1, /*keepdim=*/true) + eps_);
-  if (flavour_ == NormFlavour::kOnePlusWeight)
-    return (normed * (weight_.to(wide.scalar_type()) + 1.0)).to(x.scalar_type());
-  return weight_ * normed.to(x.scalar_type());
+  if (flavour_ == NormFlavour::kCastThenScale) return weight_ * normed.to(x.scalar_type());
+  at::Tensor scale = weight_.to(wide.scalar_type());
+  if (flavour_ == NormFlavour::kOnePlusWeight) scale = scale + 1.0;
+  return (normed * scale).to(x.scalar_type());
 }
 
 at::Tensor RmsNorm::kernel(const at::Tensor& x) const {

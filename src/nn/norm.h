@@ -7,6 +7,7 @@ namespace quaver::nn {
 
 enum class NormFlavour {
   kCastThenScale,  // normalized in float32, cast to the input's dtype, then times w
+  kScaleThenCast,  // normalized and multiplied by w in float32, then cast
   kOnePlusWeight,  // normalized and multiplied by 1 + w in float32, then cast
 };
 

@@ -70,7 +70,7 @@ at::Tensor PagedAttention::attend(int64_t layer_index, const at::Tensor& q, cons
                   round_kv(v, params.kv_scaling->values), rest);
   }
   const Layer& layer = layers_.at(static_cast<size_t>(layer_index));
-  if (kernels_apply(q, {&k, &v})) return attend_with_kernels(layer, q, k, v, params);
+  if (kernels_apply(q, {&k, &v, &params.sinks})) return attend_with_kernels(layer, q, k, v, params);
   if (!aten_step_) aten_step_ = std::make_unique<AtenStep>(options_, sequences_, slots_);
   aten_step_->store(layer, k, v, params);
   return aten_step_->attend(layer, q, params);
@@ -104,14 +104,15 @@ at::Tensor PagedAttention::attend_with_kernels(const Layer& layer, const at::Ten
     start += sequence.query_length;
   }
   at::Tensor y = at::empty({q.size(0), q.size(1), q.size(2)}, q.options());
-  kernels::paged_attention({.shape = {q.size(1), params.scale, params.window, params.softcap},
-                            .cache = cache,
-                            .q = queries.const_data_ptr<float>(),
-                            .q_stride = queries.stride(0),
-                            .y = y.mutable_data_ptr<float>(),
-                            .y_stride = y.stride(0),
-                            .sequences = sequences,
-                            .pool = &global_thread_pool()});
+  kernels::paged_attention(
+      {.shape = {q.size(1), params.scale, params.window, params.softcap, params.sinks_data()},
+       .cache = cache,
+       .q = queries.const_data_ptr<float>(),
+       .q_stride = queries.stride(0),
+       .y = y.mutable_data_ptr<float>(),
+       .y_stride = y.stride(0),
+       .sequences = sequences,
+       .pool = &global_thread_pool()});
   return y;
 }
 

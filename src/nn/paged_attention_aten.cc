@@ -6,28 +6,18 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/tanh.h>
 #include <ATen/ops/tensor.h>
 
 #include <algorithm>
-#include <limits>
+
+#include "nn/explicit_attention.h"
 
 namespace quaver::nn {
 namespace {
 
 at::Tensor index_tensor(const std::vector<int64_t>& values, at::Device device) {
   return at::tensor(values, at::TensorOptions().dtype(at::kLong)).to(device);
-}
-
-at::Tensor softcapped_masked(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                             const at::Tensor& visible, const AttentionParams& params) {
-  at::Tensor scores = at::matmul(q, k.transpose(-2, -1)) * params.scale;
-  scores = at::tanh(scores / params.softcap) * params.softcap;
-  scores = scores.masked_fill(visible.logical_not(), -std::numeric_limits<float>::infinity());
-  return at::matmul(at::softmax(scores, -1, at::kFloat).to(q.scalar_type()), v);
 }
 
 }  // namespace
@@ -112,8 +102,8 @@ at::Tensor PagedAttention::AtenStep::attend_group(Group& group, const Layer& lay
   at::Tensor values = gather(group, layer.values, scaling.values, q.scalar_type());
   at::Tensor mask = visible(group, params.window);
   if (group.queries > 1) mask = mask.repeat({1, 1, repeat, 1});
-  at::Tensor y = params.softcap != 0
-                     ? softcapped_masked(queries, keys, values, mask, params)
+  at::Tensor y = needs_explicit_attention(params)
+                     ? explicit_attention(queries, keys, values, mask, params)
                      : at::scaled_dot_product_attention(queries, keys, values, mask, /*dropout_p=*/0.0,
                                                         /*is_causal=*/false, params.scale);
   return y.view({group.batch, kv_heads, repeat, group.queries, head_dim})

@@ -76,6 +76,7 @@ constexpr FixtureCase kFixtures[] = {
     {"quark-mxfp4-fp8", "quark", false},
     {"quark-mxfp6-e3m2", "quark", false},
     {"quark-nvfp4", "quark", false},
+    {"transformers-mxfp4", "mxfp4", false},
     {"transformers-fp8-block", "fp8", false},
     {"autoround-fp8-block", "fp8", false},
 };

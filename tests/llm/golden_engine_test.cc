@@ -2,6 +2,9 @@
 // on neighbours, chunks, cached prefixes or preemption.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/log_softmax.h>
 #include <gtest/gtest.h>
 
@@ -139,6 +142,32 @@ TEST_P(GoldenEngine, AnswersDoNotDependOnCompany) {
     EXPECT_GT(many.stats().cached_prompt_tokens, 0);
     EXPECT_GT(small.stats().preemptions, 0);
   }
+}
+
+// Greedy answers to a prompt that was cut into chunks of three are those of dense passes over all of it.
+TEST_P(GoldenEngine, GreedyInChunksEqualsDense) {
+  std::shared_ptr<const models::CausalLm> model = load(GetParam());
+  std::vector<int32_t> tokens;
+  at::Tensor ids = golden(GetParam(), "ids"), all = ids;
+  for (int i = 0; i < 8; ++i) {
+    nn::DenseAttention attention({all.size(0)});
+    models::StepContext step{.positions = at::arange(all.size(0), at::kLong), .attention = &attention};
+    at::NoGradGuard no_grad;
+    at::Tensor next = model->logits(model->forward(all, step))[-1].argmax().view({1});
+    tokens.push_back(static_cast<int32_t>(next.item<int64_t>()));
+    all = at::cat({all, next});
+  }
+  EngineOptions settings = engine_options(at::kFloat, 3);
+  settings.scheduler.max_num_seqs = 1;
+  Collector collector;
+  Engine engine(model_with(model), settings);
+  Request request{.id = "a", .prompt = {}, .sampling = {}, .cache_salt = {}};
+  request.prompt.assign(ids.const_data_ptr<int64_t>(), ids.const_data_ptr<int64_t>() + ids.size(0));
+  request.sampling.max_tokens = 8;
+  request.sampling.ignore_eos = true;
+  request.sampling.temperature = 0;
+  engine.submit(request, collector.sink());
+  EXPECT_EQ(collector.wait("a").tokens, tokens);
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, GoldenEngine, ::testing::ValuesIn(names()),

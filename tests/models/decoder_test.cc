@@ -95,7 +95,7 @@ TEST(Decoder, LinearsAreNamedAsInTheFile) {
 // The slope of a block's output along a random direction of one weight, by autograd and by a central
 // difference.
 TEST(Decoder, GradientsMatchDifferences) {
-  for (const char* name : {"qwen2_window", "gemma3_text", "qwen3_moe_raw"}) {
+  for (const char* name : {"qwen2_window", "gemma3_text", "qwen3_moe_raw", "gpt_oss"}) {
     Golden golden = open_golden(name);
     nn::WeightSource source(*golden.checkpoint, {.compute_dtype = at::kDouble});
     std::unique_ptr<CausalLm> shell = make_causal_lm_shell(source);
@@ -185,6 +185,25 @@ TEST(Decoder, RequiredBiasMustBeThere) {
             std::string::npos);
 }
 
+TEST(Decoder, SinksAndRouterBiasMustBeThere) {
+  for (const char* name : {"model.layers.2.self_attn.sinks", "model.layers.1.mlp.router.bias",
+                           "model.layers.3.mlp.experts.4.down_proj.bias"}) {
+    MemoryCheckpoint copy;
+    copy_golden("gpt_oss", copy);
+    copy.remove(name);
+    EXPECT_NE(load_error(copy, ErrorKind::kBadFile).find(name), std::string::npos) << name;
+    copy.add(name, at::arange(3, at::kFloat));
+    EXPECT_NE(load_error(copy, ErrorKind::kBadFile).find("has shape [3], expected ["), std::string::npos);
+  }
+}
+
+TEST(Decoder, MoreExpertsThanTheConfigCountsStopTheLoad) {
+  MemoryCheckpoint copy;
+  copy_golden("gpt_oss", copy);
+  copy.edit_config()["num_local_experts"] = 4;
+  EXPECT_NE(load_error(copy, ErrorKind::kBadFile).find("mlp.router.weight"), std::string::npos);
+}
+
 struct BadKey {
   const char* model;
   const char* key;
@@ -221,6 +240,11 @@ TEST(Families, BadConfigKeysAreNamed) {
       {"qwen3_moe", "mlp_only_layers", {"1"}, ErrorKind::kBadFile},
       {"gemma3_text", "use_bidirectional_attention", true, ErrorKind::kUnsupported},
       {"gemma3_text", "sliding_window", 0, ErrorKind::kBadFile},
+      {"gpt_oss", "num_local_experts", nullptr, ErrorKind::kBadFile},
+      {"gpt_oss", "num_experts_per_tok", 6, ErrorKind::kBadFile},
+      {"gpt_oss", "swiglu_limit", 0, ErrorKind::kBadFile},
+      {"gpt_oss", "sliding_window", "wide", ErrorKind::kBadFile},
+      {"gpt_oss", "hidden_act", "gelu", ErrorKind::kUnsupported},
   };
   for (const BadKey& bad : cases) {
     MemoryCheckpoint copy;
@@ -232,6 +256,25 @@ TEST(Families, BadConfigKeysAreNamed) {
     std::string named = inner ? (bad.kind == ErrorKind::kUnsupported ? "rope_type" : "factor") : bad.key;
     EXPECT_NE(message.find(named), std::string::npos) << bad.key << ": " << message;
   }
+}
+
+// What the config leaves out is what Transformers takes: windows alternate, the rope is stretched 32 times.
+TEST(Families, LayerTypesMayBeAbsent) {
+  c10::InferenceMode no_gradients;
+  MemoryCheckpoint copy;
+  copy_golden("gpt_oss", copy);
+  at::Tensor ids = open_golden("gpt_oss").ids, want = run_logits(*load(copy), ids);
+  copy.edit_config().erase("layer_types");
+  EXPECT_TRUE(run_logits(*load(copy), ids).equal(want));
+  json rope = {{"rope_theta", 150000},
+               {"rope_type", "yarn"},
+               {"factor", 32},
+               {"truncate", false},
+               {"original_max_position_embeddings", 4096}};
+  copy.edit_config()["rope_parameters"] = rope;
+  want = run_logits(*load(copy), ids);
+  copy.edit_config().erase("rope_parameters");
+  EXPECT_TRUE(run_logits(*load(copy), ids).equal(want));
 }
 
 TEST(Families, HeadSizeMayBeAbsent) {

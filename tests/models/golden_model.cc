@@ -31,7 +31,7 @@ at::Tensor read_tensor(const std::string& path, const std::string& name) {
 
 Golden open_golden(const std::string& name) {
   std::string file = kGoldenRoot + name + ".safetensors";
-  return {open_hugging_face_folder(kGoldenRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
+  return {open_model(kGoldenRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
           read_tensor(file, "logits_bf16"), read_tensor(file, "hidden")};
 }
 

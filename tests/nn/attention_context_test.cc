@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ at::Tensor attention_reference(const Inputs& in, const AttentionParams& params) 
     for (int64_t h = 0; h < kHeads; ++h) {
       int64_t kv = h / (kHeads / kKvHeads),
               first = params.window > 0 ? std::max<int64_t>(0, i - params.window + 1) : 0;
-      double total = 0;
+      double total = params.sinks.defined() ? std::exp(params.sinks[h].item<double>()) : 0;
       at::Tensor sum = at::zeros_like(q[0][0]);
       for (int64_t j = first; j <= i; ++j) {
         double score = (q[i][h] * k[j][kv]).sum().item<double>() * params.scale;
@@ -125,6 +126,52 @@ INSTANTIATE_TEST_SUITE_P(Params, DenseAttentionTest,
                                          Case{"softcap", {.scale = 1.0f, .softcap = 2.0f}},
                                          Case{"both", {.scale = 1.0f, .window = 3, .softcap = 1.5f}}),
                          [](const auto& param) { return param.param.name; });
+
+// A sink of 20 leaves next to nothing, one of -20 changes next to nothing.
+TEST(DenseAttention, SinksJoinTheSoftmax) {
+  at::Tensor sinks = at::tensor({-20.0f, 0.5f, 2.0f, 20.0f});
+  for (const AttentionParams& params : {AttentionParams{.scale = 0.25f, .sinks = sinks},
+                                        AttentionParams{.scale = 0.3f, .window = 4, .sinks = sinks},
+                                        AttentionParams{.scale = 1.0f, .softcap = 2.0f, .sinks = sinks}}) {
+    Inputs in = random_inputs(13);
+    at::Tensor want = attention_reference(in, params);
+    DenseAttention attention({13});
+    EXPECT_TRUE(near(attention.attend(0, in.q, in.k, in.v, params), want, kHeadDim)) << "kernel";
+    at::Tensor halves =
+        attention.attend(0, in.q.to(at::kBFloat16), in.k.to(at::kBFloat16), in.v.to(at::kBFloat16), params);
+    EXPECT_LT(((halves.to(at::kDouble) - want).norm() / want.norm()).item<double>(), 8 * 0x1p-9) << "bf16";
+    AtenOnly aten;
+    EXPECT_TRUE(near(attention.attend(0, in.q, in.k, in.v, params), want, kHeadDim)) << "ATen";
+  }
+}
+
+// The slope along a random direction of q, k, v and the sinks, by autograd and by a central difference.
+TEST(DenseAttention, SinksHaveGradients) {
+  Inputs in = random_inputs(6);
+  at::Tensor sinks = randn({kHeads}, 4);
+  std::vector<at::Tensor> leaves = {in.q, in.k, in.v, sinks}, directions;
+  for (at::Tensor& leaf : leaves) {
+    directions.push_back(randn(leaf.sizes().vec(), 5 + directions.size()).to(at::kDouble));
+    leaf = leaf.to(at::kDouble).requires_grad_();
+  }
+  auto output = [&](const std::vector<at::Tensor>& x) {
+    return DenseAttention({6})
+        .attend(0, x[0], x[1], x[2], {.scale = 0.25f, .window = 4, .sinks = x[3]})
+        .pow(2)
+        .sum();
+  };
+  output(leaves).backward();
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    constexpr double kStep = 1e-5;
+    auto moved = [&](double step) {
+      std::vector<at::Tensor> x = leaves;
+      x[i] = x[i].detach() + directions[i] * step;
+      return output(x).item<double>();
+    };
+    double difference = (moved(kStep) - moved(-kStep)) / (2 * kStep);
+    EXPECT_NEAR((leaves[i].grad() * directions[i]).sum().item<double>(), difference, 1e-6) << i;
+  }
+}
 
 TEST(DenseAttention, LengthsMustCoverTheRows) {
   Inputs in = random_inputs(5);

@@ -5,6 +5,9 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <optional>
+
 #include "nn/activation.h"
 #include "nn/embedding.h"
 #include "nn/kernel_path.h"
@@ -55,7 +58,8 @@ TEST(KernelPath, TakenOnlyWithoutGradients) {
 }
 
 TEST(RmsNorm, KernelAgrees) {
-  for (NormFlavour flavour : {NormFlavour::kCastThenScale, NormFlavour::kOnePlusWeight}) {
+  for (NormFlavour flavour :
+       {NormFlavour::kCastThenScale, NormFlavour::kScaleThenCast, NormFlavour::kOnePlusWeight}) {
     RmsNorm norm(randn({72}, 1), 1e-3, flavour);
     expect_paths_agree([&] { return norm.forward(randn({5, 72}, 2)); }, 72);
     // Heads of a slice, as a norm on q and k sees them.
@@ -73,10 +77,18 @@ TEST(RmsNorm, RoundsWhereTheFlavourSays) {
   EXPECT_EQ(first[0][0].item<float>(), bf16(bf16(inverse) * weight[0].item<float>()));
   at::Tensor second = RmsNorm(weight, 0, NormFlavour::kOnePlusWeight).forward(x);
   EXPECT_EQ(second[0][0].item<float>(), bf16(inverse * (1 + weight[0].item<float>())));
+  EXPECT_NE(bf16(inverse * weight[1].item<float>() * 2), bf16(bf16(inverse * 2) * weight[1].item<float>()));
+  for (bool aten : {false, true}) {
+    std::optional<AtenOnly> only;
+    if (aten) only.emplace();
+    at::Tensor third = RmsNorm(weight, 0, NormFlavour::kScaleThenCast).forward(x);
+    EXPECT_EQ(third[0][1].item<float>(), bf16(inverse * 2 * weight[1].item<float>()));
+  }
 }
 
 TEST(RmsNorm, Bf16KernelAgreesWithGradients) {
-  for (NormFlavour flavour : {NormFlavour::kCastThenScale, NormFlavour::kOnePlusWeight}) {
+  for (NormFlavour flavour :
+       {NormFlavour::kCastThenScale, NormFlavour::kScaleThenCast, NormFlavour::kOnePlusWeight}) {
     RmsNorm norm(randn({72}, 1).to(at::kBFloat16), 1e-3, flavour);
     expect_bf16_paths_agree([&](const at::Tensor& x) { return norm.forward(x); }, randn({5, 72}, 2), 4);
   }
@@ -104,8 +116,22 @@ TEST(Rope, Bf16KernelAgreesWithGradients) {
 }
 
 TEST(Gated, KernelAgrees) {
-  for (Activation activation : {Activation::kSilu, Activation::kGelu, Activation::kGeluTanh})
-    expect_paths_agree([&] { return gated(activation, randn({3, 40}, 1) * 3, randn({3, 40}, 2)); }, 1);
+  for (const Gating& gating : {Gating(Activation::kSilu), Gating(Activation::kGelu),
+                               Gating(Activation::kGeluTanh), Gating(Activation::kClampedSilu, 1.7f, 1.5f)})
+    expect_paths_agree([&] { return gated(gating, randn({3, 40}, 1) * 3, randn({3, 40}, 2) * 3); }, 1);
+}
+
+TEST(Gated, ClampedSiluIsAsDefined) {
+  at::Tensor gate = at::tensor({-9.0f, 0.5f, 9.0f}), up = at::tensor({-9.0f, 0.5f, 9.0f});
+  auto glu = [](double g) { return g / (1 + std::exp(-1.5 * g)); };
+  for (bool aten : {false, true}) {
+    std::optional<AtenOnly> only;
+    if (aten) only.emplace();
+    at::Tensor y = gated({Activation::kClampedSilu, 1.5f, 2.0f}, gate, up);
+    EXPECT_NEAR(y[0].item<double>(), glu(-9) * (-2 + 1), 1e-9);
+    EXPECT_NEAR(y[1].item<double>(), glu(0.5) * 1.5, 1e-6);
+    EXPECT_NEAR(y[2].item<double>(), glu(2) * 3, 1e-6);
+  }
 }
 
 TEST(Embedding, KernelAgreesAndWidens) {

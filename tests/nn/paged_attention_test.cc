@@ -166,11 +166,18 @@ TEST_P(PagedAttentionTest, KernelsGiveTheSameBitsAloneAndInAnyChunks) {
   }
 }
 
+AttentionParams with_some_sinks(AttentionParams params) {
+  params.sinks = at::tensor({-3.0f, 0.0f, 1.0f, 2.5f, 9.0f, 0.5f});
+  return params;
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, PagedAttentionTest,
                          testing::Values(AttentionParams{.scale = 0.25f},
                                          AttentionParams{.scale = 0.25f, .window = 5},
                                          AttentionParams{.scale = 0.25f, .softcap = 2.0f},
-                                         AttentionParams{.scale = 0.25f, .window = 3, .softcap = 1.0f}));
+                                         AttentionParams{.scale = 0.25f, .window = 3, .softcap = 1.0f},
+                                         with_some_sinks({.scale = 0.25f}),
+                                         with_some_sinks({.scale = 0.25f, .window = 5})));
 
 TEST(PagedAttention, SixteenBitCachesRoundOnce) {
   Scene scene(3, {20}, cache_of());

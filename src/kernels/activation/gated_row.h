@@ -10,6 +10,7 @@ struct GatedRow {
   const float* up;
   float* y;
   int64_t width;
+  float alpha, limit;
 };
 
 void silu_row_scalar(const GatedRow& row);
@@ -18,5 +19,8 @@ void silu_row_avx512(const GatedRow& row);
 void gelu_row_scalar(const GatedRow& row);
 void gelu_row_avx2(const GatedRow& row);
 void gelu_row_avx512(const GatedRow& row);
+void clamped_silu_row_scalar(const GatedRow& row);
+void clamped_silu_row_avx2(const GatedRow& row);
+void clamped_silu_row_avx512(const GatedRow& row);
 
 }  // namespace quaver::kernels

@@ -25,5 +25,14 @@ QUAVER_INLINE void gated_row(const GatedRow& row) {
   }
 }
 
+QUAVER_INLINE void clamped_silu_row(const GatedRow& row) {
+  Vec high = splat(row.limit), low = splat(-row.limit), alpha = splat(row.alpha);
+  for (int64_t i = 0; i < row.width; i += kLanes) {
+    Mask m = first_lanes(row.width - i < kLanes ? row.width - i : kLanes);
+    Vec gate = min(high, load(row.gate + i, m)), up = min(high, max(low, load(row.up + i, m)));
+    store(row.y + i, mul(logistic_times(gate, mul(alpha, gate)), add(up, splat(1.0f))), m);
+  }
+}
+
 }  // namespace
 }  // namespace quaver::kernels

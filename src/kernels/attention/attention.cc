@@ -132,14 +132,22 @@ void join(const State& total, const State& next, int64_t rows, int64_t channels)
   }
 }
 
+// What a row's sum of weighted values is multiplied by.
+float share_of_row(const State& state, int64_t r, const float* sink) {
+  if (sink == nullptr) return 1.0f / state.sum[r];
+  float max = std::max(state.max[r], *sink), share = std::exp(state.max[r] - max);
+  return share / (state.sum[r] * share + std::exp(*sink - max));
+}
+
 void write_result(const Call& call, const Work& w, const State& state) {
   int64_t channels = padded_channels(call.head_dim);
   const float value_scale = call.cache ? call.cache->value_scale(w.kv_head) : 1.0f;
   for (int64_t r = 0; r < w.tokens * call.group; ++r) {
     int64_t token = w.sequence->query_start + w.first_token + r / call.group;
-    float* y = call.y + token * call.y_stride + (w.kv_head * call.group + r % call.group) * call.head_dim;
-    float inverse = value_scale / state.sum[r];
-    for (int64_t i = 0; i < call.head_dim; ++i) y[i] = state.out[r * channels + i] * inverse;
+    int64_t head = w.kv_head * call.group + r % call.group;
+    float* y = call.y + token * call.y_stride + head * call.head_dim;
+    float share = value_scale * share_of_row(state, r, call.shape.sinks ? call.shape.sinks + head : nullptr);
+    for (int64_t i = 0; i < call.head_dim; ++i) y[i] = state.out[r * channels + i] * share;
   }
 }
 

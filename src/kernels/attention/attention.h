@@ -38,6 +38,8 @@ struct AttentionShape {
   float scale = 1.0f;    // of q k^T
   int64_t window = 0;    // a query sees this many newest positions, itself included; 0 = all
   float softcap = 0.0f;  // s -> softcap * tanh(s / softcap); 0 = none
+  // [heads] a score per head that joins the softmax and stands for no value; null = none
+  const float* sinks = nullptr;
 };
 
 // All borrowed. A query gives the same bits whatever other sequences are in the call, however its prompt was

@@ -91,6 +91,8 @@ struct CausalLmFamily {
   const char* architecture;  // what config.json's "architectures" must name, where it names any
   // Embedding, final norm and head from the source; no blocks. Throws Error(kBadFile) naming the config key.
   std::unique_ptr<CausalLm> (*make_shell)(nn::WeightSource& source);
+  // Shows a folder's tensors under the names that the modules use; null where these are the folder's own.
+  std::unique_ptr<Checkpoint> (*present)(std::unique_ptr<Checkpoint> folder) = nullptr;
 };
 
 std::span<const CausalLmFamily> causal_lm_families();
@@ -101,8 +103,8 @@ std::unique_ptr<CausalLm> make_causal_lm_shell(nn::WeightSource& source);
 // Shell, all blocks, and source.finish("").
 std::unique_ptr<CausalLm> load_causal_lm(nn::WeightSource& source);
 
-// Opens a Hugging Face folder, or a .gguf presented under Hugging Face names with a synthesised config,
-// sidecars (generation_config.json, tokenizer_config.json) and dequantizable tensors.
+// Opens a Hugging Face folder as its family presents it, or a .gguf presented under Hugging Face names with a
+// synthesised config, sidecars (generation_config.json, tokenizer_config.json) and dequantizable tensors.
 std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file);
 
 }  // namespace quaver::models

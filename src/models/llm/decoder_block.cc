@@ -36,6 +36,8 @@ class SelfAttention {
                .window = config.windows[static_cast<size_t>(index)],
                .softcap = static_cast<float>(config.attention_softcap),
                .kv_scaling = source.kv_scaling(prefix, kv_heads_)};
+    if (config.attention_sinks)
+      params_.sinks = source.tensor(cat(prefix, ".sinks"), {heads_}).to(at::kFloat).contiguous();
   }
   SelfAttention(const SelfAttention&) = delete;  // the group points at the layers
   SelfAttention& operator=(const SelfAttention&) = delete;
@@ -93,7 +95,8 @@ class FeedForward {
       return;
     }
     int64_t num_experts = config.moe.num_experts;
-    nn::Linear router = source.linear(cat(prefix, ".gate"), num_experts, config.info.hidden_size);
+    nn::Linear router = source.linear(cat(prefix, ".", config.router), num_experts, config.info.hidden_size,
+                                      required_if(config.router_bias));
     std::vector<nn::Mlp> experts;
     for (int64_t e = 0; e < num_experts; ++e)
       experts.push_back(load_mlp(config, source, cat(prefix, ".experts.", e), config.moe_intermediate_size));

@@ -19,12 +19,13 @@ struct DecoderConfig {
   int64_t intermediate_size = 0;
   double norm_eps = 1e-6;
   nn::NormFlavour norm = nn::NormFlavour::kCastThenScale;
-  nn::Activation activation = nn::Activation::kSilu;
+  nn::Gating activation = nn::Activation::kSilu;
   bool qkv_bias = false, output_bias = false, mlp_bias = false;  // must be in the file
   bool qk_norm = false;                                          // per head, before the rotation
   bool sandwich_norms = false;                                   // norms after attention and feed-forward too
   double attention_scale = 0;
   double attention_softcap = 0, final_softcap = 0;  // 0 = none
+  bool attention_sinks = false;                     // a learned score per head that joins the softmax
   double embedding_scale = 1;
   std::vector<int64_t> windows;  // per layer; 0 sees everything
   nn::RopeSpec rope;             // of layers that see everything
@@ -32,6 +33,8 @@ struct DecoderConfig {
   std::vector<bool> sparse;      // per layer: mixture of experts instead of one feed-forward
   nn::MoeConfig moe;
   int64_t moe_intermediate_size = 0;
+  std::string router = "gate";   // its name
+  bool router_bias = false;      // must be in the file
   int64_t draft_layers = 0;      // behind the last one, for guessing ahead; not used
   std::string prefix = "model";  // of embed_tokens, layers and norm
   std::string head = "lm_head";

@@ -11,6 +11,7 @@ std::unique_ptr<CausalLm> make_llama(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_qwen2(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_qwen3(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_qwen3_moe(nn::WeightSource& source);
+std::unique_ptr<CausalLm> make_gpt_oss(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_gemma3_text(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_gemma3(nn::WeightSource& source);
 

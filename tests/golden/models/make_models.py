@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Tiny random models of every decoder family, and what Transformers computes with them.
 
-  make_models.py            writes a folder per variant beside this script
+  make_models.py [NAME ...]   writes a folder per variant beside this script
 
 Each folder is a checkpoint (config.json, model.safetensors in bfloat16). Beside it, NAME.safetensors holds `ids` [24], `logits` and
 `hidden` (the output of the embedding and of every layer) in float32 arithmetic from the widened weights, `logits_bf16` in bfloat16.
 Made with torch 2.13.0 and transformers 5.24.
 """
-import json, pathlib
+import json, pathlib, sys
 import torch
 from safetensors.torch import save_file
 from transformers import AutoModelForCausalLM, AutoConfig
@@ -41,7 +41,16 @@ VARIANTS = {
     # The published spelling: a pattern instead of a list, and theta for each kind of layer.
     "gemma3_old": ("gemma3_text", dict(num_hidden_layers=3, head_dim=16, sliding_window=5, tie_word_embeddings=True,
                                        query_pre_attn_scalar=16, layer_types=["sliding_attention"] * 2 + ["full_attention"]), "old"),
+    # A limit that cuts many values; bounds of the rope that rounding would move.
+    "gpt_oss": ("gpt_oss", dict(num_hidden_layers=4, head_dim=16, intermediate_size=32, num_local_experts=5, num_experts_per_tok=2,
+                                sliding_window=6, swiglu_limit=1.5,
+                                rope_parameters=dict(rope_theta=1.5e5, rope_type="yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0,
+                                                     truncate=False, original_max_position_embeddings=64)), None),
 }
+# Bodies that round where the formulas say so.
+BODIES = {"gpt_oss": dict(attn_implementation="eager", experts_implementation="eager")}
+# Where no expert is chosen by a hair, so that bfloat16 chooses the same.
+SEEDS = {"gpt_oss": 1002}
 
 
 def fill(model, seed):
@@ -51,7 +60,7 @@ def fill(model, seed):
         noise = torch.randn(p.shape, generator=generator)
         is_norm = p.dim() == 1 and "norm" in name
         neutral = 1.0 if is_norm and "Gemma" not in type(model).__name__ else 0.0
-        scale = 0.2 if is_norm else 0.1 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5
+        scale = 0.2 if is_norm else 1.5 if "sinks" in name else 0.1 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5
         p.data = (neutral + scale * noise).to(torch.bfloat16).to(p.dtype)
     model.tie_weights()
 
@@ -84,7 +93,8 @@ def run(model, ids):
 def make(name, seed):
     model_type, changes, spelling = VARIANTS[name]
     config = AutoConfig.for_model(model_type, **{**BASE, **changes})
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, attn_implementation="sdpa").eval()
+    bodies = BODIES.get(model_type, dict(attn_implementation="sdpa"))
+    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32, **bodies).eval()
     fill(model, seed)
     ids = torch.randint(3, BASE["vocab_size"], (TOKENS,), generator=torch.Generator().manual_seed(seed + 1))
     logits, hidden = run(model, ids)
@@ -93,7 +103,7 @@ def make(name, seed):
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
     # The frequencies must not be rounded with the weights, so the bfloat16 model is read back.
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, attn_implementation="sdpa").eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **bodies).eval()
     logits_bf16, _ = run(model, ids)
     save_file({"ids": ids, "logits": logits, "hidden": hidden, "logits_bf16": logits_bf16}, HERE / f"{name}.safetensors")
     if spelling == "old":
@@ -105,4 +115,5 @@ def make(name, seed):
 
 if __name__ == "__main__":
     for number, variant in enumerate(VARIANTS):
-        make(variant, 100 * number)
+        if len(sys.argv) == 1 or variant in sys.argv[1:]:
+            make(variant, SEEDS.get(variant, 100 * number))

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "kernels/support.h"
 
 namespace quaver::kernels {
@@ -62,6 +65,48 @@ TEST(Gated, GeluIsWithinItsBound) {
       }
       EXPECT_LE(ulps(y[i], expected), 4 + 4 * std::max(0.0, -u)) << to_string(cpu) << " at " << x;
     }
+  }
+}
+
+void run_clamped(const std::vector<float>& gate, const std::vector<float>& up, std::vector<float>& y,
+                 const CpuFeatures& cpu) {
+  auto width = static_cast<int64_t>(gate.size());
+  clamped_silu_mul({.gate = gate.data(),
+                    .gate_stride = width,
+                    .up = up.data(),
+                    .up_stride = width,
+                    .y = y.data(),
+                    .y_stride = width,
+                    .rows = 1,
+                    .width = width,
+                    .alpha = 1.702f,
+                    .limit = 7.0f},
+                   cpu);
+}
+
+// As for gelu, the rounded argument of exp costs its size in roundings; up + 1 may cancel, and rounds once.
+TEST(Gated, ClampedSiluIsWithinItsBound) {
+  std::vector<float> gate = arguments(), up = Random(3).normals(static_cast<int64_t>(gate.size())),
+                     y(gate.size());
+  for (float& u : up) u *= 5;
+  for (const CpuFeatures& cpu : cpu_levels()) {
+    run_clamped(gate, up, y, cpu);
+    for (size_t i = 0; i < gate.size(); ++i) {
+      double g = std::min(gate[i], 7.0f), u = std::clamp(up[i], -7.0f, 7.0f);
+      double glu = g / (1 + std::exp(-1.702f * g)), expected = glu * (u + 1);
+      double slack = (5 + 4 * std::max(0.0, -1.702 * g)) * 0x1p-23 * std::abs(expected) +
+                     std::abs(glu) * (1 + std::abs(u)) * 0x1p-24 + 1e-37;
+      EXPECT_NEAR(y[i], expected, slack) << to_string(cpu) << " at " << gate[i] << " and " << up[i];
+    }
+  }
+}
+
+TEST(Gated, ClampedSiluKeepsNaN) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> gate = {kNaN, 1.0f, 1.0f}, up = {1.0f, kNaN, 1.0f}, y(3);
+  for (const CpuFeatures& cpu : cpu_levels()) {
+    run_clamped(gate, up, y, cpu);
+    EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[1]) && !std::isnan(y[2])) << to_string(cpu);
   }
 }
 

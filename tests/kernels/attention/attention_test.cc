@@ -20,12 +20,14 @@ struct Layout {
   int64_t window = 0;
   float softcap = 0;
   std::vector<int64_t> lengths = {70};
+  bool sinks = false;
 };
 
 // Sequences of whole lengths in a paged cache with shuffled blocks, and their queries.
 struct World {
   Layout s;
   std::vector<float> q, k, v;  // [tokens, heads, dim]; values as the cache holds them
+  std::vector<float> sinks;    // [heads], from far below every score to far above
   std::vector<std::byte> keys, values;
   std::vector<float> key_scales, value_scales;  // of e4m3fn: the largest values are cut
   std::vector<std::vector<int32_t>> tables;
@@ -43,6 +45,8 @@ struct World {
     q = random.normals(tokens * s.heads * s.head_dim);
     k = random.normals(tokens * s.kv_heads * s.head_dim);
     v = random.normals(tokens * s.kv_heads * s.head_dim);
+    for (int64_t h = 0; h < s.heads; ++h)
+      sinks.push_back(-20.0f + 40.0f * static_cast<float>(h) / static_cast<float>(s.heads));
     blocks += 3;
     std::vector<int32_t> free(static_cast<size_t>(blocks));
     std::iota(free.begin(), free.end(), 0);
@@ -101,7 +105,8 @@ struct World {
     return {.heads = s.heads,
             .scale = 1 / std::sqrt(static_cast<float>(s.head_dim)),
             .window = s.window,
-            .softcap = s.softcap};
+            .softcap = s.softcap,
+            .sinks = s.sinks ? sinks.data() : nullptr};
   }
 
   // Runs queries [first, first + count) of sequence i, or all of every sequence.
@@ -156,7 +161,10 @@ Expected by_definition(const World& w, size_t sequence, int64_t position, int64_
     e.score = std::max(e.score, magnitude * w.shape().scale);
     scores.push_back(s.softcap > 0 ? s.softcap * std::tanh(dot / s.softcap) : dot);
   }
-  double max = *std::max_element(scores.begin(), scores.end()), sum = 0;
+  double sink = w.sinks[static_cast<size_t>(head)];
+  double max = *std::max_element(scores.begin(), scores.end());
+  if (s.sinks) max = std::max(max, sink);
+  double sum = s.sinks ? std::exp(sink - max) : 0;
   for (double& x : scores) sum += x = std::exp(x - max);
   for (int64_t p = begin; p <= position; ++p)
     for (int64_t i = 0; i < s.head_dim; ++i) {
@@ -193,7 +201,9 @@ std::vector<Layout> layouts() {
           {.heads = 9, .kv_heads = 3, .dtype = DType::kF16, .window = 50, .lengths = {400}},
           {.heads = 2, .kv_heads = 1, .head_dim = 256, .softcap = 5.0f, .lengths = {90}},
           {.heads = 128, .kv_heads = 1, .head_dim = 16, .lengths = {65}},
-          {.heads = 1, .kv_heads = 1, .head_dim = 80, .block_size = 1, .window = 1, .lengths = {30}}};
+          {.heads = 1, .kv_heads = 1, .head_dim = 80, .block_size = 1, .window = 1, .lengths = {30}},
+          {.heads = 8, .kv_heads = 2, .dtype = DType::kBF16, .lengths = {1, 600}, .sinks = true},
+          {.heads = 9, .kv_heads = 3, .window = 50, .softcap = 4.0f, .lengths = {300}, .sinks = true}};
 }
 
 TEST(Attention, PagedMatchesDoublePrecision) {
@@ -249,7 +259,8 @@ TEST(Attention, BitsDependOnNothingButTheQueryAndItsContext) {
   ThreadPool three(3);
   for (const Layout& layout : {Layout{.dtype = DType::kF16, .lengths = {700, 20, 300}},
                                Layout{.dtype = DType::kF8E4M3, .lengths = {500, 20}},
-                               Layout{.heads = 9, .kv_heads = 3, .window = 100, .lengths = {500, 3}}})
+                               Layout{.heads = 9, .kv_heads = 3, .window = 100, .lengths = {500, 3}},
+                               Layout{.dtype = DType::kF16, .lengths = {700, 20}, .sinks = true}})
     for (const CpuFeatures& cpu : cpu_levels()) {
       World w(layout, cpu);
       std::vector<float> together = w.run(w.whole(), cpu, &three);
