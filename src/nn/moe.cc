@@ -34,6 +34,7 @@ Groups group_by_expert(const Routing& routing, int64_t num_experts) {
 }  // namespace
 
 Routing route(const at::Tensor& logits, const MoeConfig& config) {
+  if (config.scored) return route_scored(logits, config);
   at::Tensor probabilities = at::softmax(logits, -1, at_least_float(logits));
   auto [weights, experts] = at::topk(probabilities, config.experts_per_token, -1);
   at::Tensor shares = config.normalize ? weights / weights.sum(-1, /*keepdim=*/true) : weights;
@@ -49,7 +50,8 @@ void Moe::prepare() const {
 }
 
 at::Tensor Moe::forward(const at::Tensor& x) const {
-  Groups groups = group_by_expert(route(router_.forward(x), config_), config_.num_experts);
+  at::Tensor logits = router_.forward(config_.scored ? x.to(at_least_float(x)) : x);
+  Groups groups = group_by_expert(route(logits, config_), config_.num_experts);
   at::Tensor y = at::zeros_like(x);
   int64_t start = 0;
   for (size_t e = 0; e < experts_.size(); ++e) {
@@ -57,7 +59,7 @@ at::Tensor Moe::forward(const at::Tensor& x) const {
     if (count == 0) continue;
     at::Tensor tokens = groups.tokens.narrow(0, start, count);
     at::Tensor part = experts_[e].forward(x.index_select(0, tokens)) * groups.weights.narrow(0, start, count);
-    y = y.index_add(0, tokens, part);
+    y = y.index_add(0, tokens, part.to(x.scalar_type()));
     start += count;
   }
   return y;

@@ -4,27 +4,30 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "nn/mlp.h"
+#include "nn/scored_routing.h"
 
 namespace quaver::nn {
 
 struct MoeConfig {
   int64_t num_experts = 0, experts_per_token = 0;
-  bool normalize = false;  // the chosen weights are divided by their sum
+  bool normalize = false;                    // the chosen weights are divided by their sum
+  std::optional<ScoredRouting> scored = {};  // instead of the plain softmax
 };
 
 struct Routing {
-  at::Tensor weights;  // [tokens, experts_per_token], in the activations' dtype
+  at::Tensor weights;  // [tokens, experts_per_token], in the activations' dtype or wider
   at::Tensor experts;  // int64, the same shape
 };
 
-// Softmax in float32 over all experts, then the best few.
+// Softmax in float32 over all experts, then the best few; or route_scored.
 Routing route(const at::Tensor& logits, const MoeConfig& config);  // [tokens, experts]
 
 // y = sum of weight x expert(x) over the chosen experts, in ascending order of expert, so that a token's
-// result does not depend on its neighbours.
+// result does not depend on its neighbours. Routers with scores of their own multiply in float32.
 class Moe {
  public:
   Moe(MoeConfig config, Linear router, std::vector<Mlp> experts);

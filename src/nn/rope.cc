@@ -157,4 +157,8 @@ at::Tensor apply_rope(const at::Tensor& x, const RopeAngles& angles) {
   return Bf16Rope::apply(x, angles.cos.to(at::kFloat).contiguous(), angles.sin.to(at::kFloat).contiguous());
 }
 
+at::Tensor apply_interleaved_rope(const at::Tensor& x, const RopeAngles& angles) {
+  return apply_rope(x.unflatten(-1, {-1, 2}).transpose(-1, -2).flatten(-2), angles);
+}
+
 }  // namespace quaver::nn

@@ -57,4 +57,9 @@ class RopeCache {
 at::Tensor apply_rope(const at::Tensor& x,
                       const RopeAngles& angles);  // [tokens, heads, head_dim] -> the same
 
+// Turns pairs (2 j, 2 j + 1) of heads that turn whole, and leaves pair j at (j, j + dim / 2): queries and
+// keys that both went through it have the products that they would have in place.
+at::Tensor apply_interleaved_rope(const at::Tensor& x,
+                                  const RopeAngles& angles);  // [tokens, heads, dim] -> the same
+
 }  // namespace quaver::nn

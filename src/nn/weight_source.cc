@@ -71,6 +71,12 @@ at::Tensor WeightSource::tensor(std::string_view name, const std::vector<int64_t
   return converted(checkpoint_, name, stored(name, shape), options_);
 }
 
+at::Tensor WeightSource::wide_tensor(std::string_view name, const std::vector<int64_t>& shape) {
+  LoadOptions wide = options_;
+  if (wide.compute_dtype != at::kDouble) wide.compute_dtype = at::kFloat;
+  return converted(checkpoint_, name, stored(name, shape), wide);
+}
+
 at::Tensor WeightSource::matrix(std::string_view name, int64_t rows, int64_t cols) {
   at::Tensor weight = stored(name, {rows, cols});
   bool keep =

@@ -48,6 +48,8 @@ class WeightSource {
   // A plain tensor of exactly this shape, in compute_dtype on the device. Error(kBadFile) names file, tensor,
   // expected and got.
   at::Tensor tensor(std::string_view name, const std::vector<int64_t>& shape);
+  // As `tensor`, but never in less than float32: for small tensors that decide (a router's).
+  at::Tensor wide_tensor(std::string_view name, const std::vector<int64_t>& shape);
   // As `tensor`, but for large tables and plain weights: on the CPU with float32 activations it keeps the
   // stored dtype and, where the file is mapped, the mapping.
   at::Tensor matrix(std::string_view name, int64_t rows, int64_t cols);

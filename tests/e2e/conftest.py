@@ -86,6 +86,22 @@ def tiny_moe(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def tiny_latent(tmp_path_factory):
+    """A random 2-layer model with latent attention; the second layer has 4 experts in 2 groups and one for all tokens."""
+    import torch
+    from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
+    folder = tmp_path_factory.mktemp("tiny_latent") / "model"
+    torch.manual_seed(3)
+    config = DeepseekV3Config(hidden_size=128, intermediate_size=256, moe_intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+                              num_key_value_heads=4, q_lora_rank=64, kv_lora_rank=64, qk_nope_head_dim=32, qk_rope_head_dim=32,
+                              v_head_dim=32, n_routed_experts=4, n_group=2, topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1,
+                              vocab_size=384, max_position_embeddings=512, bos_token_id=256, eos_token_id=257)
+    DeepseekV3ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return folder
+
+
 @contextlib.contextmanager
 def serving(binary, model, *flags, timeout=180):
     """A server on a port of its own choosing; yields its base URL and process."""

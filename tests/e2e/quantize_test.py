@@ -43,6 +43,21 @@ def test_every_format_loads_again(run, tiny_model, tmp_path, form, flags):
         assert (out / name).exists(), name
 
 
+@pytest.mark.parametrize("flags", [["--scheme", "W4A16", "--group_size", 32], ["--scheme", "MXFP4", "--format", "llm_compressor"]])
+def test_latent_attention_is_tuned_as_every_other(run, tiny_latent, tmp_path, flags):
+    out = tmp_path / "out"
+    quantize(run, tiny_latent, out, *flags)
+    before, after = load_file(tiny_latent / "model.safetensors"), load_file(out / "model.safetensors")
+    for name, tensor in before.items():
+        if ".layers." in name and ("_proj.weight" in name or "_mqa.weight" in name):
+            assert name not in after, name
+        else:
+            assert torch.equal(after[name], tensor), name
+    rows = [r["name"] for r in json.loads(run("inspect", out, "--json").stdout)["linears"]]
+    assert len(rows) == 5 + 3 + 5 + 3 * 4 + 3 and "model.layers.1.mlp.shared_experts.up_proj" in rows
+    run("generate", out, "--prompt", "hello", "--max-tokens", 4, "--temperature", 0)
+
+
 def test_layers_left_out_stay_plain(run, tiny_model, tmp_path):
     out = tmp_path / "out"
     rules = json.dumps({"model.layers.2.mlp.down_proj": {"bits": 8, "group_size": 32}})

@@ -18,30 +18,6 @@ namespace {
 
 using nn::MemoryCheckpoint;
 
-// A golden model whose config and tensors can be changed.
-void copy_golden(const std::string& name, MemoryCheckpoint& copy) {
-  Golden golden = open_golden(name);
-  copy.edit_config() = golden.checkpoint->config();
-  for (const TensorInfo& info : golden.checkpoint->tensors())
-    copy.add(info.name, nn::tensor_over(golden.checkpoint->read(info.name), info.name));
-}
-
-std::unique_ptr<CausalLm> load(const Checkpoint& checkpoint, nn::LoadOptions options = {}) {
-  nn::WeightSource source(checkpoint, options);
-  return load_causal_lm(source);
-}
-
-std::string load_error(const Checkpoint& checkpoint, ErrorKind kind, nn::LoadOptions options = {}) {
-  try {
-    load(checkpoint, options);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), kind) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "it loaded";
-  return {};
-}
-
 TEST(Decoder, SequencesOfABatchEqualEachAlone) {
   c10::InferenceMode no_gradients;
   for (const std::string& name : golden_names()) {
@@ -95,7 +71,7 @@ TEST(Decoder, LinearsAreNamedAsInTheFile) {
 // The slope of a block's output along a random direction of one weight, by autograd and by a central
 // difference.
 TEST(Decoder, GradientsMatchDifferences) {
-  for (const char* name : {"qwen2_window", "gemma3_text", "qwen3_moe_raw", "gpt_oss"}) {
+  for (const char* name : {"qwen2_window", "gemma3_text", "qwen3_moe_raw", "gpt_oss", "deepseek_v3"}) {
     Golden golden = open_golden(name);
     nn::WeightSource source(*golden.checkpoint, {.compute_dtype = at::kDouble});
     std::unique_ptr<CausalLm> shell = make_causal_lm_shell(source);

@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +34,29 @@ Golden open_golden(const std::string& name) {
   std::string file = kGoldenRoot + name + ".safetensors";
   return {open_model(kGoldenRoot + name), read_tensor(file, "ids"), read_tensor(file, "logits"),
           read_tensor(file, "logits_bf16"), read_tensor(file, "hidden")};
+}
+
+void copy_golden(const std::string& name, nn::MemoryCheckpoint& copy) {
+  Golden golden = open_golden(name);
+  copy.edit_config() = golden.checkpoint->config();
+  for (const TensorInfo& info : golden.checkpoint->tensors())
+    copy.add(info.name, nn::tensor_over(golden.checkpoint->read(info.name), info.name));
+}
+
+std::unique_ptr<CausalLm> load(const Checkpoint& checkpoint, const nn::LoadOptions& options) {
+  nn::WeightSource source(checkpoint, options);
+  return load_causal_lm(source);
+}
+
+std::string load_error(const Checkpoint& checkpoint, ErrorKind kind, const nn::LoadOptions& options) {
+  try {
+    load(checkpoint, options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "it loaded";
+  return {};
 }
 
 at::Tensor run_logits(const CausalLm& model, const at::Tensor& ids) {

@@ -9,6 +9,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "models/llm/causal_lm.h"
+#include "nn/memory_checkpoint.h"
 
 namespace quaver::models {
 
@@ -26,6 +27,13 @@ struct Golden {
   at::Tensor hidden;       // float32 [layers + 1, tokens, hidden]
 };
 Golden open_golden(const std::string& name);
+
+// A golden model whose config and tensors can be changed.
+void copy_golden(const std::string& name, nn::MemoryCheckpoint& copy);
+
+std::unique_ptr<CausalLm> load(const Checkpoint& checkpoint, const nn::LoadOptions& options = {});
+// What loading it says; a failure of the test when it loads or fails otherwise.
+std::string load_error(const Checkpoint& checkpoint, ErrorKind kind, const nn::LoadOptions& options = {});
 
 // One tensor of a safetensors file, copied.
 at::Tensor read_tensor(const std::string& path, const std::string& name);

@@ -40,6 +40,43 @@ TEST(Route, TakesTheBestAndNormalizes) {
   EXPECT_EQ(route(logits.to(at::kBFloat16), {4, 2, true}).weights.scalar_type(), at::kBFloat16);
 }
 
+// Two groups of three: the first holds the best expert, the second the best pair.
+TEST(Route, ScoredGroupsAreJudgedByTheirBest) {
+  at::Tensor logits = at::tensor({3.0f, -4.0f, -4.0f, 1.0f, 2.0f, -4.0f}).unsqueeze(0);
+  MoeConfig config{.num_experts = 6, .experts_per_token = 2, .scored = ScoredRouting{}};
+  config.scored->groups = 2, config.scored->judged_by = 1;
+  EXPECT_EQ(route(logits, config).experts[0][0].item<int64_t>(), 0);
+  config.scored->scores = ScoredRouting::Scores::kSigmoid, config.scored->judged_by = 2;
+  Routing pair = route(logits, config);
+  EXPECT_EQ(pair.experts[0][0].item<int64_t>(), 4);
+  EXPECT_EQ(pair.experts[0][1].item<int64_t>(), 3);
+  EXPECT_NEAR(pair.weights[0][1].item<double>(), 1 / (1 + std::exp(-1.0)), 1e-7);
+}
+
+TEST(Route, ChoiceBiasLeavesWeightsAlone) {
+  at::Tensor logits = at::tensor({2.0f, 1.0f, 0.0f}).unsqueeze(0);
+  MoeConfig config{.num_experts = 3, .experts_per_token = 1, .scored = ScoredRouting{}};
+  config.scored->scores = ScoredRouting::Scores::kSigmoid;
+  config.scored->choice_bias = at::tensor({0.0f, 0.0f, 5.0f});
+  config.scored->weight_scale = 3;
+  Routing routing = route(logits, config);
+  EXPECT_EQ(routing.experts[0][0].item<int64_t>(), 2);
+  EXPECT_NEAR(routing.weights[0][0].item<double>(), 1.5, 1e-7);
+  config.normalize = true;
+  EXPECT_NEAR(route(logits, config).weights[0][0].item<double>(), 3, 1e-6);
+}
+
+TEST(Moe, ScoredTokensDoNotDependOnNeighbours) {
+  MoeConfig config{.num_experts = kExperts, .experts_per_token = 3, .normalize = true};
+  config.scored = ScoredRouting{};
+  config.scored->scores = ScoredRouting::Scores::kSigmoid;
+  config.scored->groups = 3, config.scored->groups_kept = 2, config.scored->judged_by = 2;
+  Moe moe = random_moe(config, randn({kExperts, kHidden}, 96));
+  at::Tensor x = randn({23, kHidden}, 7), all = moe.forward(x);
+  for (int64_t t = 0; t < 23; ++t)
+    EXPECT_TRUE(all.narrow(0, t, 1).equal(moe.forward(x.narrow(0, t, 1)))) << t;
+}
+
 TEST(Moe, MatchesTokenByToken) {
   MoeConfig config{.num_experts = kExperts, .experts_per_token = 2, .normalize = true};
   at::Tensor router = randn({kExperts, kHidden}, 99), x = randn({11, kHidden}, 5);

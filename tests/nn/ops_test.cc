@@ -165,6 +165,17 @@ TEST(Rope, TurnsPairsOfHalves) {
   EXPECT_NEAR(y[3].item<float>(), std::cos(0.2f), 1e-6);
 }
 
+// Pairs (0, 1) and (2, 3) turn, and land at (0, 2) and (1, 3).
+TEST(Rope, TurnsNeighboursAndSortsThem) {
+  RopeTable table({.dim = 4, .theta = 100}, at::kCPU);  // frequencies 1 and 0.1
+  at::Tensor x = at::tensor({1.0f, 0.0f, 0.0f, 1.0f}).view({1, 1, 4});
+  at::Tensor y = apply_interleaved_rope(x, table.angles(at::tensor({2}, at::kLong), at::kFloat)).flatten();
+  EXPECT_NEAR(y[0].item<float>(), std::cos(2.0f), 1e-6);
+  EXPECT_NEAR(y[2].item<float>(), std::sin(2.0f), 1e-6);
+  EXPECT_NEAR(y[1].item<float>(), -std::sin(0.2f), 1e-6);
+  EXPECT_NEAR(y[3].item<float>(), std::cos(0.2f), 1e-6);
+}
+
 TEST(Rope, CacheKeepsOneEntryPerTable) {
   RopeTable slow({.dim = 8, .theta = 1e6}, at::kCPU), fast({.dim = 8, .theta = 10}, at::kCPU);
   at::Tensor positions = at::arange(5, at::kLong);

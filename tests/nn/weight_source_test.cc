@@ -47,6 +47,19 @@ TEST(WeightSource, ComputeDtypeReachesWeights) {
   EXPECT_EQ(source.tensor("norm.weight", {8}).scalar_type(), at::kBFloat16);
 }
 
+TEST(WeightSource, WideTensorsAreNotRounded) {
+  MemoryCheckpoint checkpoint;
+  at::Tensor bias = randn({4}, 2);
+  checkpoint.add("bias", bias);
+  for (at::ScalarType dtype : {at::kBFloat16, at::kFloat, at::kDouble}) {
+    WeightSource source(checkpoint, {.compute_dtype = dtype});
+    EXPECT_TRUE(source.wide_tensor("bias", {4}).to(at::kFloat).equal(bias));
+    source.finish("");
+  }
+  WeightSource source(checkpoint, {.compute_dtype = at::kDouble});
+  EXPECT_EQ(source.wide_tensor("bias", {4}).scalar_type(), at::kDouble);
+}
+
 TEST(WeightSource, NamesWhatIsWrong) {
   MemoryCheckpoint checkpoint;
   fill(checkpoint);

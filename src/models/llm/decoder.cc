@@ -79,7 +79,10 @@ class Decoder : public CausalLm {
     CausalLmInfo& info = config_.info;
     info.blocks_prefix = cat(config_.prefix, ".layers");
     info.head = config_.head;
-    info.quantized_kv_cache = source.quantizes_kv_cache();
+    info.quantized_kv_cache = source.quantizes_kv_cache() && !config_.latent;
+    if (source.quantizes_kv_cache() && config_.latent)
+      log_warning(source.checkpoint().path().string(),
+                  ": keys and values of latent attention are kept as they are computed");
     embedding_ =
         source.matrix(cat(config_.prefix, ".embed_tokens.weight"), info.vocab_size, info.hidden_size);
     norm_ = {source.tensor(cat(config_.prefix, ".norm.weight"), {info.hidden_size}), config_.norm_eps,

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "models/llm/latent_attention.h"
+
 namespace quaver::models {
 
 namespace {
@@ -15,7 +17,7 @@ nn::RmsNorm load_norm(const DecoderConfig& config, nn::WeightSource& source, con
   return {source.tensor(cat(name, ".weight"), {size}), config.norm_eps, config.norm};
 }
 
-class SelfAttention {
+class SelfAttention : public BlockAttention {
  public:
   SelfAttention(const DecoderConfig& config, const BlockRope& rope, int64_t index, const std::string& prefix,
                 nn::WeightSource& source)
@@ -42,7 +44,7 @@ class SelfAttention {
   SelfAttention(const SelfAttention&) = delete;  // the group points at the layers
   SelfAttention& operator=(const SelfAttention&) = delete;
 
-  at::Tensor forward(const at::Tensor& x, const StepContext& step) const {
+  at::Tensor forward(const at::Tensor& x, const StepContext& step) const override {
     std::vector<at::Tensor> projected = qkv_.forward(x);
     at::Tensor q = split(projected[0], heads_), k = split(projected[1], kv_heads_),
                v = split(projected[2], kv_heads_);
@@ -55,14 +57,14 @@ class SelfAttention {
     return o_.forward(attended.reshape({x.size(0), heads_ * head_dim_}));
   }
 
-  void add_linears(std::vector<DecoderBlock::NamedLinear>& out) {
+  void add_linears(std::vector<DecoderBlock::NamedLinear>& out) override {
     out.push_back({"self_attn.q_proj", &q_, 0});
     out.push_back({"self_attn.k_proj", &k_, 0});
     out.push_back({"self_attn.v_proj", &v_, 0});
     out.push_back({"self_attn.o_proj", &o_, 1});
   }
 
-  void prepare() const { qkv_.prepare(), o_.prepare(); }
+  void prepare() const override { qkv_.prepare(), o_.prepare(); }
 
  private:
   at::Tensor split(const at::Tensor& x, int64_t heads) const { return x.unflatten(1, {heads, head_dim_}); }
@@ -85,7 +87,31 @@ nn::Mlp load_mlp(const DecoderConfig& config, nn::WeightSource& source, const st
   return {config.activation, std::move(gate), std::move(up), std::move(down)};
 }
 
-// One dense layer, or a router with its experts.
+std::unique_ptr<BlockAttention> load_attention(const DecoderConfig& config, const BlockRope& rope,
+                                               int64_t index, const std::string& prefix,
+                                               nn::WeightSource& source) {
+  if (config.latent) return make_latent_attention(config, rope.full, index, prefix, source);
+  return std::make_unique<SelfAttention>(config, rope, index, prefix, source);
+}
+
+nn::Linear load_router(const DecoderConfig& config, nn::WeightSource& source, const std::string& prefix) {
+  const int64_t experts = config.moe.num_experts, hidden = config.info.hidden_size;
+  if (!config.moe.scored || source.is_quantized(prefix))
+    return source.linear(prefix, experts, hidden, required_if(config.router_bias));
+  const std::string weight = cat(prefix, ".weight");
+  nn::Linear router = nn::Linear::plain(source.wide_tensor(weight, {experts, hidden}), std::nullopt);
+  source.settle(router, {weight});
+  return router;
+}
+
+nn::MoeConfig load_routing(const DecoderConfig& config, nn::WeightSource& source, const std::string& prefix) {
+  nn::MoeConfig moe = config.moe;
+  if (config.choice_bias)
+    moe.scored->choice_bias = source.wide_tensor(cat(prefix, ".e_score_correction_bias"), {moe.num_experts});
+  return moe;
+}
+
+// One dense layer, or a router with its experts and perhaps one that every token uses.
 class FeedForward {
  public:
   FeedForward(const DecoderConfig& config, int64_t index, const std::string& prefix,
@@ -95,26 +121,35 @@ class FeedForward {
       return;
     }
     int64_t num_experts = config.moe.num_experts;
-    nn::Linear router = source.linear(cat(prefix, ".", config.router), num_experts, config.info.hidden_size,
-                                      required_if(config.router_bias));
+    nn::Linear router = load_router(config, source, cat(prefix, ".", config.router));
     std::vector<nn::Mlp> experts;
     for (int64_t e = 0; e < num_experts; ++e)
       experts.push_back(load_mlp(config, source, cat(prefix, ".experts.", e), config.moe_intermediate_size));
-    sparse_.emplace(config.moe, std::move(router), std::move(experts));
+    sparse_.emplace(load_routing(config, source, cat(prefix, ".gate")), std::move(router),
+                    std::move(experts));
+    if (config.shared_intermediate_size > 0)
+      shared_.emplace(
+          load_mlp(config, source, cat(prefix, ".shared_experts"), config.shared_intermediate_size));
   }
 
-  at::Tensor forward(const at::Tensor& x) const { return dense_ ? dense_->forward(x) : sparse_->forward(x); }
+  at::Tensor forward(const at::Tensor& x) const {
+    if (dense_) return dense_->forward(x);
+    at::Tensor y = sparse_->forward(x);
+    return shared_ ? y + shared_->forward(x) : y;
+  }
 
   void add_linears(std::vector<DecoderBlock::NamedLinear>& out) {
-    if (dense_) return add_linears(*dense_, "mlp", 2, out);
-    int group = 2;
+    if (dense_) return add_linears(*dense_, "mlp", kFeedForwardGroup, out);
+    int group = kFeedForwardGroup;
     for (size_t e = 0; e < sparse_->experts().size(); ++e, group += 2)
       add_linears(sparse_->experts()[e], cat("mlp.experts.", e), group, out);
+    if (shared_) add_linears(*shared_, "mlp.shared_experts", group, out);
   }
 
   void prepare() const {
     if (dense_) dense_->prepare();
     if (sparse_) sparse_->prepare();
+    if (shared_) shared_->prepare();
   }
 
  private:
@@ -125,7 +160,7 @@ class FeedForward {
     out.push_back({cat(prefix, ".down_proj"), &mlp.down(), group + 1});
   }
 
-  std::optional<nn::Mlp> dense_;
+  std::optional<nn::Mlp> dense_, shared_;
   std::optional<nn::Moe> sparse_;
 };
 
@@ -133,7 +168,7 @@ class Block : public DecoderBlock {
  public:
   Block(const DecoderConfig& config, const BlockRope& rope, int64_t index, const std::string& prefix,
         nn::WeightSource& source)
-      : attention_(config, rope, index, cat(prefix, ".self_attn"), source),
+      : attention_(load_attention(config, rope, index, cat(prefix, ".self_attn"), source)),
         feed_forward_(config, index, cat(prefix, ".mlp"), source) {
     auto norm = [&](const char* name) {
       return load_norm(config, source, cat(prefix, ".", name), config.info.hidden_size);
@@ -149,7 +184,7 @@ class Block : public DecoderBlock {
   }
 
   at::Tensor forward(const at::Tensor& hidden, const StepContext& step) const override {
-    at::Tensor attended = attention_.forward(before_attention_.forward(hidden), step);
+    at::Tensor attended = attention_->forward(before_attention_.forward(hidden), step);
     if (after_attention_) attended = after_attention_->forward(attended);
     at::Tensor middle = hidden + attended;
     at::Tensor fed = feed_forward_.forward(before_feed_forward_.forward(middle));
@@ -159,15 +194,15 @@ class Block : public DecoderBlock {
 
   std::vector<NamedLinear> linears() override {
     std::vector<NamedLinear> all;
-    attention_.add_linears(all);
+    attention_->add_linears(all);
     feed_forward_.add_linears(all);
     return all;
   }
 
-  void prepare() const override { attention_.prepare(), feed_forward_.prepare(); }
+  void prepare() const override { attention_->prepare(), feed_forward_.prepare(); }
 
  private:
-  SelfAttention attention_;
+  std::unique_ptr<BlockAttention> attention_;
   FeedForward feed_forward_;
   nn::RmsNorm before_attention_, before_feed_forward_;
   std::optional<nn::RmsNorm> after_attention_, after_feed_forward_;

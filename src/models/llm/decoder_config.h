@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,15 @@
 #include "nn/rope.h"
 
 namespace quaver::models {
+
+// Attention through one narrow vector per token; heads have a part that is not rotated, then one that is.
+struct LatentConfig {
+  int64_t q_rank = 0;  // 0: queries are made in one step
+  int64_t kv_rank = 0;
+  int64_t plain_dim = 0, rope_dim = 0, value_dim = 0;  // per head
+  bool interleaved = true;                             // rotated pairs lie side by side
+  bool wide_rotation = false;                          // in float32 whatever the activations are in
+};
 
 struct DecoderConfig {
   CausalLmInfo info;
@@ -33,10 +43,13 @@ struct DecoderConfig {
   std::vector<bool> sparse;      // per layer: mixture of experts instead of one feed-forward
   nn::MoeConfig moe;
   int64_t moe_intermediate_size = 0;
-  std::string router = "gate";   // its name
-  bool router_bias = false;      // must be in the file
-  int64_t draft_layers = 0;      // behind the last one, for guessing ahead; not used
-  std::string prefix = "model";  // of embed_tokens, layers and norm
+  std::string router = "gate";           // its name
+  bool router_bias = false;              // must be in the file
+  int64_t shared_intermediate_size = 0;  // of the expert that every token uses; 0 = none
+  bool choice_bias = false;              // a bias for the choice of experts, per layer
+  std::optional<LatentConfig> latent;    // instead of plain attention
+  int64_t draft_layers = 0;              // behind the last one, for guessing ahead; not used
+  std::string prefix = "model";          // of embed_tokens, layers and norm
   std::string head = "lm_head";
 };
 

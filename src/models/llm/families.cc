@@ -16,6 +16,8 @@ std::span<const CausalLmFamily> causal_lm_families() {
       CausalLmFamily{"gpt_oss", "GptOssForCausalLM", make_gpt_oss, split_interleaved_experts},
       CausalLmFamily{"gemma3_text", "Gemma3ForCausalLM", make_gemma3_text},
       CausalLmFamily{"gemma3", "Gemma3ForConditionalGeneration", make_gemma3},
+      CausalLmFamily{"deepseek_v2", "DeepseekV2ForCausalLM", make_deepseek_v2},
+      CausalLmFamily{"deepseek_v3", "DeepseekV3ForCausalLM", make_deepseek_v3},
   };
   return kFamilies;
 }

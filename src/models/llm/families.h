@@ -14,5 +14,7 @@ std::unique_ptr<CausalLm> make_qwen3_moe(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_gpt_oss(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_gemma3_text(nn::WeightSource& source);
 std::unique_ptr<CausalLm> make_gemma3(nn::WeightSource& source);
+std::unique_ptr<CausalLm> make_deepseek_v2(nn::WeightSource& source);
+std::unique_ptr<CausalLm> make_deepseek_v3(nn::WeightSource& source);
 
 }  // namespace quaver::models

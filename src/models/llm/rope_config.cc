@@ -88,6 +88,13 @@ nn::RopeSpec read_rope(const ConfigReader& config, const RopeDefaults& given) {
   return read_spec(ConfigReader(kNone, config.what()), defaults);
 }
 
+double read_rope_score_factor(const ConfigReader& config, const nn::RopeSpec& rope) {
+  auto object = config.nested(config.has("rope_parameters") ? "rope_parameters" : "rope_scaling");
+  if (!object || rope.scaling.kind == Kind::kNone || !object->has("mscale_all_dim")) return 1;
+  const double factor = attention_scale(rope.scaling.factor, object->positive("mscale_all_dim"));
+  return factor * factor;
+}
+
 LayeredRope read_layered_rope(const ConfigReader& config, const RopeDefaults& given, double local_theta) {
   static const json kNone = json::object();
   RopeDefaults full = with_theta(config, given, "rope_theta");

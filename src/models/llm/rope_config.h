@@ -18,6 +18,10 @@ struct RopeDefaults {
 // Error(kUnsupported) names an unknown rope type.
 nn::RopeSpec read_rope(const ConfigReader& config, const RopeDefaults& defaults);
 
+// What latent attention multiplies its score scale by, for YaRN's factor and the config's "mscale_all_dim"; 1
+// without them.
+double read_rope_score_factor(const ConfigReader& config, const nn::RopeSpec& rope);
+
 // Two tables, for layers that see everything and layers with a window. `local_theta` is the latter's default.
 struct LayeredRope {
   nn::RopeSpec full, sliding;

@@ -17,6 +17,7 @@ TOKENS = 24
 BASE = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96, vocab_size=128,
             max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=0, tie_word_embeddings=False)
 LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+LATENT = dict(num_key_value_heads=4, kv_lora_rank=32, qk_nope_head_dim=16, qk_rope_head_dim=8, v_head_dim=12, moe_intermediate_size=32)
 
 # name: (model_type, config, edit of the written config.json)
 VARIANTS = {
@@ -46,11 +47,29 @@ VARIANTS = {
                                 sliding_window=6, swiglu_limit=1.5,
                                 rope_parameters=dict(rope_theta=1.5e5, rope_type="yarn", factor=8.0, beta_fast=4.0, beta_slow=1.0,
                                                      truncate=False, original_max_position_embeddings=64)), None),
+    # Latent attention. Groups of experts judged by their best two, a rank for the queries, rope stretched with its softmax factor.
+    "deepseek_v3": ("deepseek_v3", dict(LATENT, num_hidden_layers=3, q_lora_rank=24, attention_bias=True, first_k_dense_replace=1,
+                                        n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1, n_group=4, topk_group=2,
+                                        norm_topk_prob=True, routed_scaling_factor=2.5, rms_norm_eps=1e-5,
+                                        rope_parameters=dict(rope_theta=1e4, rope_type="yarn", factor=4.0, beta_fast=4.0,
+                                                             original_max_position_embeddings=64, mscale=0.7, mscale_all_dim=1.3)),
+                    None),
+    # No rank for the queries, one group, two shared experts; values wider than keys.
+    "deepseek_v2_lite": ("deepseek_v2", dict(LATENT, q_lora_rank=None, v_head_dim=32, first_k_dense_replace=1, n_routed_experts=6,
+                                             num_experts_per_tok=2, n_shared_experts=2, topk_method="greedy",
+                                             routed_scaling_factor=1.0), None),
+    # The published spelling, and groups judged by their best one.
+    "deepseek_v2_groups": ("deepseek_v2", dict(LATENT, q_lora_rank=24, n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=1,
+                                               topk_method="group_limited_greedy", n_group=4, topk_group=2, routed_scaling_factor=4.0,
+                                               rope_parameters=dict(rope_theta=1e4, rope_type="yarn", factor=4.0,
+                                                                    original_max_position_embeddings=64, mscale=0.707,
+                                                                    mscale_all_dim=0.707)), "old"),
 }
 # Bodies that round where the formulas say so.
 BODIES = {"gpt_oss": dict(attn_implementation="eager", experts_implementation="eager")}
-# Where no expert is chosen by a hair, so that bfloat16 chooses the same.
-SEEDS = {"gpt_oss": 1002}
+
+# Where bfloat16 chooses the same experts as float32; the others take theirs from their place in the list.
+SEEDS = {"gpt_oss": 1002, "deepseek_v3": 1000, "deepseek_v2_lite": 1200, "deepseek_v2_groups": 1500}
 
 
 def fill(model, seed):
@@ -62,6 +81,8 @@ def fill(model, seed):
         neutral = 1.0 if is_norm and "Gemma" not in type(model).__name__ else 0.0
         scale = 0.2 if is_norm else 1.5 if "sinks" in name else 0.1 if p.dim() == 1 else 1.5 / p.shape[-1] ** 0.5
         p.data = (neutral + scale * noise).to(torch.bfloat16).to(p.dtype)
+    for name, b in model.named_buffers():
+        if "bias" in name: b.data = (0.2 * torch.randn(b.shape, generator=generator)).to(torch.bfloat16).to(b.dtype)
     model.tie_weights()
 
 
