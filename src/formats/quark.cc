@@ -22,7 +22,9 @@ constexpr std::array kParts = {"weight_scale",      "weight_scale_inv",    "weig
                                "weight_zero_point", "weight_zero_point_2", "input_scale",
                                "input_scale_2",     "input_zero_point"};
 
-bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"quark"}); }
+const std::initializer_list<std::string_view> kMethods = {"quark"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 std::string where(const Checkpoint& checkpoint, const std::string& tensor) {
   return cat(checkpoint.file_of(tensor), ": tensor '", tensor, "'");
@@ -223,6 +225,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kQuarkFormat = {
     .name = "quark",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack,
