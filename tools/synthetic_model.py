@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a sharded 4-bit folder of a wanted size with random weights, for measurements of loading; no quantizer is run.
+"""Writes a sharded folder of a wanted size with random weights in 4 bits or plain, for measurements of loading; no quantizer is run.
 
-  tools/synthetic_model.py FOLDER --gib 2 [--experts 8]
+  tools/synthetic_model.py FOLDER --gib 2 [--experts 8] [--plain]
 
 Every layer holds the same bytes: only their number matters here.
 """
@@ -25,30 +25,35 @@ def packed(name, rows, cols):
             f"{name}.scales": torch.full((cols // GROUP, rows), 0.002, dtype=torch.float16)}
 
 
-def feed_forward(hidden, width, name):
-    return {**packed(f"{name}.gate_proj", width, hidden), **packed(f"{name}.up_proj", width, hidden),
-            **packed(f"{name}.down_proj", hidden, width)}
+def plain_layer(name, rows, cols):
+    return {f"{name}.weight": torch.randn(rows, cols, dtype=torch.bfloat16) * 0.02}
 
 
-def layer_tensors(hidden, width, experts):
+def feed_forward(hidden, width, name, linear):
+    return {**linear(f"{name}.gate_proj", width, hidden), **linear(f"{name}.up_proj", width, hidden),
+            **linear(f"{name}.down_proj", hidden, width)}
+
+
+def layer_tensors(hidden, width, experts, linear):
     tensors = {f"{norm}.weight": torch.ones(hidden, dtype=torch.bfloat16) for norm in ("input_layernorm", "post_attention_layernorm")}
     for part in "qkvo":
-        tensors.update(packed(f"self_attn.{part}_proj", hidden, hidden))
+        tensors.update(linear(f"self_attn.{part}_proj", hidden, hidden))
     if not experts:
-        return {**tensors, **feed_forward(hidden, width, "mlp")}
+        return {**tensors, **feed_forward(hidden, width, "mlp", linear)}
     tensors.update({f"self_attn.{norm}.weight": torch.ones(128, dtype=torch.bfloat16) for norm in ("q_norm", "k_norm")})
     tensors["mlp.gate.weight"] = torch.randn(experts, hidden, dtype=torch.bfloat16)
     for e in range(experts):
-        tensors.update(feed_forward(hidden, width, f"mlp.experts.{e}"))
+        tensors.update(feed_forward(hidden, width, f"mlp.experts.{e}", linear))
     return tensors
 
 
-def config(hidden, width, layers, experts, vocabulary):
+def config(hidden, width, layers, experts, vocabulary, plain):
     common = {"hidden_size": hidden, "intermediate_size": width, "num_hidden_layers": layers, "head_dim": 128,
               "num_attention_heads": hidden // 128, "num_key_value_heads": hidden // 128, "vocab_size": vocabulary,
               "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": True,
-              "hidden_act": "silu", "torch_dtype": "bfloat16",
-              "quantization_config": {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False}}
+              "hidden_act": "silu", "torch_dtype": "bfloat16"}
+    if not plain:
+        common["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False}
     if experts:
         return {**common, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": experts,
                 "num_experts_per_tok": 2, "moe_intermediate_size": width, "norm_topk_prob": True, "decoder_sparse_step": 1,
@@ -67,13 +72,13 @@ def size_of(tensors):
     return sum(t.nbytes for t in tensors.values())
 
 
-def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=32000, shard_bytes=1 << 28):
+def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=32000, shard_bytes=1 << 28, plain=False):
     """A folder of about `size_bytes`, a layer at least. Returns the bytes of all tensors and those of the largest."""
     torch.manual_seed(0)
     folder.mkdir(parents=True)
     rest = {"model.embed_tokens.weight": torch.randn(vocabulary, hidden).to(torch.bfloat16),
             "model.norm.weight": torch.ones(hidden, dtype=torch.bfloat16)}
-    layer = layer_tensors(hidden, width, experts)
+    layer = layer_tensors(hidden, width, experts, plain_layer if plain else packed)
     layers = max(1, round((size_bytes - size_of(rest)) / size_of(layer)))
     per_shard = max(1, shard_bytes // size_of(layer))
     where = {}
@@ -85,7 +90,7 @@ def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=320
     save_file(rest, folder / "model-rest.safetensors", {"format": "pt"})
     where.update(dict.fromkeys(rest, "model-rest.safetensors"))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
-    (folder / "config.json").write_text(json.dumps(config(hidden, width, layers, experts, vocabulary)))
+    (folder / "config.json").write_text(json.dumps(config(hidden, width, layers, experts, vocabulary, plain)))
     save_tokenizer(folder)
     return size_of(layer) * layers + size_of(rest), max(t.nbytes for t in [*layer.values(), *rest.values()])
 
@@ -95,8 +100,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gib", type=float, default=2, help="size of all tensors")
     parser.add_argument("--experts", type=int, default=0, help="a mixture of so many experts instead of dense layers")
+    parser.add_argument("--plain", action="store_true", help="layers in bf16")
     a = parser.parse_args()
-    total, largest = write(a.folder, int(a.gib * 2**30), experts=a.experts, width=1024 if a.experts else 8192)
+    total, largest = write(a.folder, int(a.gib * 2**30), experts=a.experts, width=1024 if a.experts else 8192, plain=a.plain)
     print(f"{a.folder}: {total / 2**20:.0f} MiB, the largest tensor {largest / 2**20:.0f} MiB")
 
 

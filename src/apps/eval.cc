@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kMaxTextBytes = size_t{1} << 30;
 
 struct EvalFlags {
-  std::string model, reference, text, output_json, device = "cpu";
+  std::string model, reference, text, output_json, quantization, device = "cpu";
   int64_t seqlen = 512, tokens = 50000;
   bool strict_activations = true, print_json = false;
 };
@@ -41,11 +41,11 @@ struct Loaded {
   std::unique_ptr<models::CausalLm> model;
 };
 
-Loaded load(const std::string& path, at::Device device, bool strict_activations) {
+Loaded load(const std::string& path, nn::LoadOptions options, const std::string& quantization) {
   Loaded loaded;
   loaded.checkpoint = models::open_model(path);
-  nn::LoadOptions options{
-      .device = device, .keep_quantized = false, .strict_activations = strict_activations};
+  if (!quantization.empty())
+    options.round_plain = quantize::online_rounding(*loaded.checkpoint, quantization);
   loaded.source = std::make_unique<nn::WeightSource>(*loaded.checkpoint, options);
   loaded.model = models::load_causal_lm(*loaded.source);
   return loaded;
@@ -66,16 +66,18 @@ int run_eval(const EvalFlags& flags) {
   const at::Device device = nn::parse_device(flags.device);
   std::string path = resolve_model(flags.model);
   at::Tensor tokens = tokens_of(flags, path, device);
-  Loaded model = load(path, device, flags.strict_activations);
+  const nn::LoadOptions options{
+      .device = device, .keep_quantized = false, .strict_activations = flags.strict_activations};
+  Loaded model = load(path, options, flags.quantization);
   Loaded reference;
-  if (!flags.reference.empty())
-    reference = load(resolve_model(flags.reference), device, flags.strict_activations);
+  if (!flags.reference.empty()) reference = load(resolve_model(flags.reference), options, "");
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("evaluating");
   eval::TextEvaluation result =
       eval::evaluate_text(*model.model, reference.model.get(), tokens, flags.seqlen, *progress);
   progress->finish("done");
   json document = eval::to_json(result);
   document["model"] = flags.model;
+  if (!flags.quantization.empty()) document["quantization"] = flags.quantization;
   if (!flags.reference.empty()) document["reference"] = flags.reference;
   if (!flags.output_json.empty()) write_file_atomically(flags.output_json, document.dump(1) + "\n");
   if (flags.print_json)
@@ -97,6 +99,7 @@ std::function<int()> add_eval(CLI::App& app) {
   add_flag(app, "device", flags->device, "auto, cpu, cuda or cuda:N");
   add_flag(app, "output_json", flags->output_json, "also write the figures to this file");
   add_strict_activations(app, flags->strict_activations);
+  add_quantization(app, flags->quantization);
   app.add_flag("--json", flags->print_json, "print JSON");
   return [flags] { return run_eval(*flags); };
 }

@@ -4,11 +4,17 @@
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
+#include "apps/text_flags.h"
 #include "base/json.h"
 #include "models/llm/causal_lm.h"
 
 namespace quaver::apps {
 namespace {
+
+struct InspectFlags {
+  std::string model, quantization;
+  bool as_json = false;
+};
 
 struct Layer {
   std::string name, storage, kernel;  // storage: "int4 g128 sym" or "bf16"
@@ -89,16 +95,20 @@ void print_layers(const models::CausalLmInfo& info, const std::string& format,
               static_cast<double>(total_bytes) / 1e6);
 }
 
-int run_inspect(const std::string& argument, bool as_json) {
-  std::unique_ptr<Checkpoint> checkpoint = models::open_model(resolve_model(argument));
-  nn::WeightSource source(*checkpoint, {});
+int run_inspect(const InspectFlags& flags) {
+  std::unique_ptr<Checkpoint> checkpoint = models::open_model(resolve_model(flags.model));
+  nn::LoadOptions options;
+  if (!flags.quantization.empty())
+    options.round_plain = quantize::online_rounding(*checkpoint, flags.quantization);
+  nn::WeightSource source(*checkpoint, options);
   std::unique_ptr<models::CausalLm> model = models::load_causal_lm(source);
   std::string format = source.format() != nullptr ? source.format()->name : "plain";
+  if (options.round_plain) format += cat(", rounded to ", flags.quantization, " while loading");
   int64_t total_bytes = 0;
   for (const TensorInfo& tensor : checkpoint->tensors())
     total_bytes += static_cast<int64_t>(tensor.size_bytes);
   std::vector<Layer> layers = layers_of(*model);
-  if (as_json)
+  if (flags.as_json)
     std::printf("%s\n", to_json(model->info(), format, layers, total_bytes).dump(1).c_str());
   else
     print_layers(model->info(), format, layers, total_bytes);
@@ -108,11 +118,11 @@ int run_inspect(const std::string& argument, bool as_json) {
 }  // namespace
 
 std::function<int()> add_inspect(CLI::App& app) {
-  auto model = std::make_shared<std::string>();
-  auto as_json = std::make_shared<bool>(false);
-  add_model(app, *model);
-  app.add_flag("--json", *as_json, "print JSON");
-  return [model, as_json] { return run_inspect(*model, *as_json); };
+  auto flags = std::make_shared<InspectFlags>();
+  add_model(app, flags->model);
+  add_quantization(app, flags->quantization);
+  app.add_flag("--json", flags->as_json, "print JSON");
+  return [flags] { return run_inspect(*flags); };
 }
 
 }  // namespace quaver::apps

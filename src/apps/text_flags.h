@@ -4,13 +4,32 @@
 #include <string>
 
 #include "apps/command.h"
+#include "base/error.h"
 #include "pipeline/text_pipeline.h"
+#include "quantize/online.h"
 
 namespace quaver::apps {
 
 inline void add_strict_activations(CLI::App& app, bool& strict) {
   add_on_off(app, "strict-activations", strict,
              "quantize the inputs of layers where the checkpoint asks for it; off: weights alone");
+}
+
+// Checked while flags are parsed, before a model is looked for or downloaded.
+inline void add_quantization(CLI::App& app, std::string& name) {
+  const auto problem = [](const std::string& given) -> std::string {
+    try {
+      quantize::check_online_name(given);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  app.add_option("-q,--quantization", name,
+                 cat("round the linear layers of a plain model's blocks to nearest while they load: ",
+                     quantize::online_schemes()))
+      ->check(problem)
+      ->type_name("NAME");
 }
 
 inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& options) {
@@ -24,6 +43,8 @@ inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& o
   add_flag(app, "max-model-len", options.max_model_len,
            "longest prompt and answer together; 0 = the checkpoint's");
   add_strict_activations(app, options.strict_activations);
+  add_quantization(app, options.quantization);
+  options.rounding = quantize::online_rounding;
   add_switch(app, "tie-embeddings", options.tie_embeddings,
              "use the embedding as the head whatever the config says");
 }

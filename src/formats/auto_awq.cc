@@ -9,9 +9,9 @@ namespace {
 
 constexpr const char* kName = "auto_awq";
 
-bool detect(const Checkpoint& checkpoint) {
-  return names_method(checkpoint, {"awq", "auto_awq", "awq_marlin"});
-}
+const std::initializer_list<std::string_view> kMethods = {"awq", "auto_awq", "awq_marlin"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 // The first files call bits and group size by other names.
 json with_usual_names(json settings) {
@@ -85,6 +85,7 @@ json config_json(const Recipe& recipe) {
 
 const Format kAutoAwqFormat = {
     .name = kName,
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack_packed_layer,

@@ -9,9 +9,10 @@ namespace {
 
 constexpr const char* kName = "auto_gptq";
 
-bool detect(const Checkpoint& checkpoint) {
-  return names_method(checkpoint, {"gptq", "auto_gptq", "gptqmodel", "gptq_v2", "gptq_marlin"});
-}
+const std::initializer_list<std::string_view> kMethods = {"gptq", "auto_gptq", "gptqmodel", "gptq_v2",
+                                                          "gptq_marlin"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 // 1 for the first convention, which stores z - 1, and 0 for the second.
 int zero_offset_of(const json& settings, const std::string& what) {
@@ -111,6 +112,7 @@ json config_json(const Recipe& recipe) {
 
 const Format kAutoGptqFormat = {
     .name = kName,
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack_packed_layer,

@@ -13,9 +13,10 @@ namespace {
 
 constexpr const char* kName = "auto_round";
 
-bool detect(const Checkpoint& checkpoint) {
-  return names_method(checkpoint, {"auto-round", "auto_round", "autoround", "intel/auto-round", "inc"});
-}
+const std::initializer_list<std::string_view> kMethods = {"auto-round", "auto_round", "autoround",
+                                                          "intel/auto-round", "inc"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 // Older files say in "backend" what newer ones say in "packing_format".
 std::string packing_of(const json& settings, const std::string& what) {
@@ -127,6 +128,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kAutoRoundFormat = {
     .name = kName,
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

@@ -19,7 +19,9 @@ struct Settings {
   std::string file;
 };
 
-bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"bitsandbytes"}); }
+const std::initializer_list<std::string_view> kMethods = {"bitsandbytes"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 bool either(const json& settings, const char* key, const char* other, const std::string& what) {
   return json_value<bool>(settings, key, json_value<bool>(settings, other, false, what), what);
@@ -135,6 +137,7 @@ std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
 
 const Format kBitsAndBytesFormat = {
     .name = "bitsandbytes",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

@@ -10,9 +10,9 @@
 namespace quaver {
 namespace {
 
-bool detect(const Checkpoint& checkpoint) {
-  return names_method(checkpoint, {"compressed-tensors", "compressed_tensors"});
-}
+const std::initializer_list<std::string_view> kMethods = {"compressed-tensors", "compressed_tensors"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 LayerPlan plan(const Checkpoint& checkpoint, std::string_view layer) {
   return plan_scaled_layer(checkpoint, layer, compressed_settings(checkpoint)->candidates(layer));
@@ -49,6 +49,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 const Format kCompressedTensorsFormat = {
     .name = "compressed_tensors",
     .tool_name = "llm_compressor",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack_scaled_layer,

@@ -1,6 +1,7 @@
 // One row per vendor format: how a checkpoint says that a layer is quantized, and in which tensors.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -43,6 +44,8 @@ struct LayerPlan {
 struct Format {
   const char* name;                 // "auto_round"
   const char* tool_name = nullptr;  // what quantizers call it, where that is another name: "llm_compressor"
+  // What "quant_method" may say; engines take the same words from their users.
+  std::initializer_list<std::string_view> methods;
   // True when this checkpoint is written in this format; from config and tensor names alone.
   bool (*detect)(const Checkpoint&);
   // Throws Error(kBadFile) naming file and tensor where config and tensors disagree.
@@ -80,5 +83,8 @@ std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Fo
 
 // By either name; null when unknown.
 const Format* find_format(std::string_view name);
+
+// By any name that tools and settings have for it, in lower or upper case; null when unknown.
+const Format* format_called(std::string_view name);
 
 }  // namespace quaver

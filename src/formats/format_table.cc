@@ -1,5 +1,6 @@
 // All vendor formats, in the order in which they are asked.
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 #include "base/log.h"
@@ -49,6 +50,15 @@ std::vector<std::string> quantized_layers(const Checkpoint& checkpoint, const Fo
 const Format* find_format(std::string_view name) {
   for (const Format& format : all_formats())
     if (name == format.name || (format.tool_name && name == format.tool_name)) return &format;
+  return nullptr;
+}
+
+const Format* format_called(std::string_view name) {
+  std::string wanted(name);
+  std::ranges::transform(wanted, wanted.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (const Format* format = find_format(wanted)) return format;
+  for (const Format& format : all_formats())
+    if (std::ranges::find(format.methods, wanted) != format.methods.end()) return &format;
   return nullptr;
 }
 

@@ -15,7 +15,9 @@ struct Settings {
   std::optional<KvCacheQuant> kv_cache;
 };
 
-bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"fp8"}); }
+const std::initializer_list<std::string_view> kMethods = {"fp8"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 Extent2d read_block(const json& settings, const std::string& what) {
   const auto sizes = json_value<std::vector<int64_t>>(settings, "weight_block_size", {}, what);
@@ -140,6 +142,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kFp8Format = {
     .name = kName,
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack_scaled_layer,

@@ -22,9 +22,10 @@ constexpr int64_t kBlock = 128;
 constexpr std::array kParts = {"weight_scale",    "weight_scale_2",  "input_scale",
                                "pre_quant_scale", "svdquant_lora_a", "svdquant_lora_b"};
 
-bool detect(const Checkpoint& checkpoint) {
-  return names_method(checkpoint, {"modelopt", "modelopt_fp4", "modelopt_mixed", "modelopt_mxfp8"});
-}
+const std::initializer_list<std::string_view> kMethods = {"modelopt", "modelopt_fp4", "modelopt_mixed",
+                                                          "modelopt_mxfp8"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 std::string where(const Checkpoint& checkpoint, const std::string& tensor) {
   return cat(checkpoint.file_of(tensor), ": tensor '", tensor, "'");
@@ -164,6 +165,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kModelOptFormat = {
     .name = "modelopt",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

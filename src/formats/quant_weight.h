@@ -68,6 +68,9 @@ struct ActivationQuant {
   // divides, `super_divisor` is the number it stores, else 0.
   float super_scale = 1.0f;
   float super_divisor = 0.0f;
+  // kDynamic, scales in e4m3fn: the second level is each row's own in place of `super_scale`: its largest
+  // magnitude over the largest code and the largest scale.
+  bool super_per_row = false;
   // kDynamic: columns of the input that hold at least this magnitude are multiplied unquantized; 0: none are.
   float outlier_threshold = 0.0f;
   bool operator==(const ActivationQuant&) const = default;

@@ -22,6 +22,8 @@ constexpr std::array kParts = {"weight_scale",      "weight_scale_inv",    "weig
                                "weight_zero_point", "weight_zero_point_2", "input_scale",
                                "input_scale_2",     "input_zero_point"};
 
+const std::initializer_list<std::string_view> kMethods = {"quark"};
+
 // Names of other versions of the exporter.
 constexpr std::array kAliases = {PartAlias{"weight_scale", "weight_quantizer.scale"},
                                  PartAlias{"weight_zero_point", "weight_quantizer.zero_point"},
@@ -41,7 +43,7 @@ std::vector<std::string> tensors_of_part(const Checkpoint& checkpoint, const std
   return found;
 }
 
-bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"quark"}); }
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 std::string where(const Checkpoint& checkpoint, const std::string& tensor) {
   return cat(checkpoint.file_of(tensor), ": tensor '", tensor, "'");
@@ -244,6 +246,7 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
 
 const Format kQuarkFormat = {
     .name = "quark",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

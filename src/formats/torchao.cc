@@ -44,7 +44,9 @@ struct Settings {
   std::pair<std::string, std::string> layer(std::string_view name) const;
 };
 
-bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, {"torchao"}); }
+const std::initializer_list<std::string_view> kMethods = {"torchao"};
+
+bool detect(const Checkpoint& checkpoint) { return names_method(checkpoint, kMethods); }
 
 std::string config_class(const json& config, const std::string& what) {
   if (config.is_null()) return "";
@@ -165,6 +167,7 @@ std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
 
 const Format kTorchAoFormat = {
     .name = "torchao",
+    .methods = kMethods,
     .detect = detect,
     .plan = plan,
     .unpack = unpack_torchao,

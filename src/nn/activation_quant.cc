@@ -129,7 +129,15 @@ at::Tensor round_scale(const at::Tensor& scale, ScaleCodec codec) {
 // Where a group's scale comes out as zero, its values become zero under a huge one.
 at::Tensor without_zeros(const at::Tensor& scale) { return scale.masked_fill(scale == 0, 0x1p126); }
 
-at::Tensor symmetric_scale(const at::Tensor& rows, const ActivationQuant& quant) {
+// What the scales of groups are multiplied by: one number, or one for each group.
+at::Tensor second_level(const at::Tensor& amax, const ActivationQuant& quant, int64_t groups_of_row) {
+  if (!quant.super_per_row) return number(quant.super_scale, amax);
+  const at::Tensor of_row = amax.view({-1, groups_of_row}).amax(1, /*keepdim=*/true);
+  const at::Tensor above = without_zeros(of_row / number(largest_code(quant) * kE4M3FNGrid.largest, amax));
+  return above.expand({-1, groups_of_row}).reshape({-1, 1});
+}
+
+at::Tensor symmetric_scale(const at::Tensor& rows, const ActivationQuant& quant, int64_t groups_of_row) {
   const at::Tensor amax = rows.abs().amax(-1, /*keepdim=*/true);
   if (quant.scale == ScaleCodec::kE8M0) return power_of_two(amax, quant);
   const bool half_more = element_info(quant.element).integer && !quant.narrow;
@@ -138,7 +146,7 @@ at::Tensor symmetric_scale(const at::Tensor& rows, const ActivationQuant& quant)
     const at::Tensor divisor = number(quant.super_divisor, amax);
     return without_zeros(round_scale(divisor * first, quant.scale) / divisor);
   }
-  const at::Tensor above = number(quant.super_scale, amax);
+  const at::Tensor above = second_level(amax, quant, groups_of_row);
   return without_zeros(round_scale(first / above, quant.scale) * above);
 }
 
@@ -158,9 +166,10 @@ at::Tensor quantize_static(const at::Tensor& x, const ActivationQuant& quant) {
   return (round_to_codes((x / scale).round() + zero, quant) - zero) * scale;
 }
 
-at::Tensor quantize_rows(const at::Tensor& rows, const ActivationQuant& quant) {  // [groups, group]
+at::Tensor quantize_rows(const at::Tensor& rows, const ActivationQuant& quant,
+                         int64_t groups_of_row = 1) {  // [groups, group]
   if (!quant.sym) return with_zero_point(rows, quant);
-  const at::Tensor scale = symmetric_scale(rows, quant);
+  const at::Tensor scale = symmetric_scale(rows, quant, groups_of_row);
   return round_to_codes(rows / scale, quant) * scale;
 }
 
@@ -172,7 +181,9 @@ at::Tensor quantize_dynamic(const at::Tensor& x, const ActivationQuant& quant) {
   }
   const int64_t rest = in % quant.group;
   const at::Tensor filled = rest == 0 ? x : at::constant_pad_nd(x, {0, quant.group - rest});
-  const at::Tensor y = quantize_rows(filled.reshape({-1, quant.group}), quant).view(filled.sizes());
+  const int64_t groups_of_row = filled.size(-1) / quant.group;
+  const at::Tensor y =
+      quantize_rows(filled.reshape({-1, quant.group}), quant, groups_of_row).view(filled.sizes());
   return rest == 0 ? y : y.narrow(-1, 0, in);
 }
 
@@ -199,7 +210,8 @@ std::string describe(const ActivationQuant& quant) {
   const std::string name = cat(element_info(quant.element).name, quant.sym ? "" : " asym");
   if (quant.mode == Mode::kStatic) return name + " static";
   if (quant.group == 0) return name + " per tensor";
-  return quant.group < 0 ? name + " per token" : cat(name, " g", quant.group);
+  const std::string group = quant.group < 0 ? " per token" : cat(" g", quant.group);
+  return cat(name, group, quant.super_per_row ? " under a scale per token" : "");
 }
 
 InputQuant::InputQuant(const ActivationQuant& quant, const std::vector<float>& multiplier, at::Device device)

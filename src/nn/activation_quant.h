@@ -15,12 +15,13 @@ namespace quaver::nn {
 // code, as the CPU references of compressed-tensors 0.19 (_quantize_dequantize), auto-round 0.16
 // (experimental/qmodules) and Quark 0.13 (scaled_fake_quantize) do; a last group that `in` does not fill is
 // filled with zeros. NaN stays NaN; so does, where scales are dynamic, the whole group of a NaN or an
-// infinity. Static scales cut infinities like any number.
+// infinity, or the whole row where the second level is the row's. Static scales cut infinities like any
+// number.
 // kDynamic over the whole tensor, and the search for outlier columns, look at all rows of x together: there a
 // token's result depends on its neighbours. Error(kInternal) for elements and scales that no reader sets.
 at::Tensor quantize_dequantize(const at::Tensor& x, const ActivationQuant& quant);
 
-// "e4m3fn per token", "e2m1 g16", "int8 static".
+// "e4m3fn per token", "e2m1 g16", "e2m1 g16 under a scale per token", "int8 static".
 std::string describe(const ActivationQuant& quant);
 
 // The quantization of one layer's input with what comes before it.

@@ -34,7 +34,7 @@ at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const 
 }  // namespace
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
-    : checkpoint_(checkpoint), options_(options), format_(detect_format(checkpoint)) {
+    : checkpoint_(checkpoint), options_(std::move(options)), format_(detect_format(checkpoint)) {
   if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
   if (!kv_cache_) return;
   const std::string where = cat(checkpoint.path().string(), ": asks for keys and values in 8 bits");
@@ -52,19 +52,18 @@ std::string WeightSource::where(std::string_view name) const {
   return cat(checkpoint_.file_of(name), ": tensor '", name, "'");
 }
 
-TensorView WeightSource::take(std::string_view name) {
-  require(has(name), ErrorKind::kBadFile, checkpoint_.path().string(), ": tensor '", name, "' is missing");
-  used_.emplace(name);
-  return checkpoint_.read(name);
-}
-
 at::Tensor WeightSource::stored(std::string_view name, const std::vector<int64_t>& shape) {
-  TensorView view = take(name);
-  require(view.shape == shape, ErrorKind::kBadFile, where(name), " has shape ", view.shape, ", expected ",
+  const TensorInfo* info = checkpoint_.find(name);
+  require(info != nullptr, ErrorKind::kBadFile, checkpoint_.path().string(), ": tensor '", name,
+          "' is missing");
+  used_.emplace(name);
+  require(info->shape == shape, ErrorKind::kBadFile, where(name), " has shape ", info->shape, ", expected ",
           shape);
-  require(is_floating(view.dtype), ErrorKind::kBadFile, where(name), " has dtype ",
-          dtype_info(view.dtype).name, ", expected a plain floating dtype");
-  return tensor_over(view, where(name));
+  require(is_floating(info->dtype), ErrorKind::kBadFile, where(name), " has dtype ",
+          dtype_info(info->dtype).name, ", expected a plain floating dtype");
+  if (options_.device.is_meta())
+    return at::empty(shape, at::TensorOptions().dtype(*scalar_type_of(info->dtype)).device(at::kMeta));
+  return tensor_over(checkpoint_.read(name), where(name));
 }
 
 at::Tensor WeightSource::tensor(std::string_view name, const std::vector<int64_t>& shape) {
@@ -78,10 +77,13 @@ at::Tensor WeightSource::wide_tensor(std::string_view name, const std::vector<in
 }
 
 at::Tensor WeightSource::matrix(std::string_view name, int64_t rows, int64_t cols) {
-  at::Tensor weight = stored(name, {rows, cols});
+  return as_matrix(name, stored(name, {rows, cols}));
+}
+
+at::Tensor WeightSource::as_matrix(std::string_view name, const at::Tensor& stored) const {
   bool keep =
-      options_.device.is_cpu() && options_.compute_dtype == at::kFloat && weight.scalar_type() != at::kDouble;
-  return keep ? weight : converted(checkpoint_, name, weight, options_);
+      options_.device.is_cpu() && options_.compute_dtype == at::kFloat && stored.scalar_type() != at::kDouble;
+  return keep ? stored : converted(checkpoint_, name, stored, options_);
 }
 
 std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t out, Bias rule) {
@@ -93,29 +95,50 @@ std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t
 Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
   used_.insert(plan.dropped.begin(), plan.dropped.end());
-  if (plan.tensors.empty()) {
-    std::string name = cat(prefix, ".weight");
-    at::Tensor weight = matrix(name, out, in);
-    Linear layer = Linear::plain(weight, bias_of(prefix, out, rule));
-    settle(layer, {name});
-    return layer;
+  if (!plan.tensors.empty()) {
+    plan.shape = {out, in};
+    return quantized(unpacked(plan), plan.tensors, bias_of(prefix, out, rule));
   }
-  plan.shape = {out, in};
+  const std::string name = cat(prefix, ".weight");
+  at::Tensor weight = stored(name, {out, in});
+  if (std::shared_ptr<QuantWeight> quant = rounded(prefix, weight)) {
+    weight.reset();
+    return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
+  }
+  Linear layer = Linear::plain(as_matrix(name, weight), bias_of(prefix, out, rule));
+  settle(layer, {name});
+  return layer;
+}
+
+std::shared_ptr<QuantWeight> WeightSource::unpacked(const LayerPlan& plan) {
   auto quant = std::make_shared<QuantWeight>(format_->unpack(plan, checkpoint_));
   used_.insert(plan.tensors.begin(), plan.tensors.end());
-  for (const std::string& name : plan.tensors) checkpoint_.release(name);
-  require(quant->shape == Extent2d{out, in}, ErrorKind::kBadFile, checkpoint_.path().string(), ": layer '",
-          prefix, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [", out, ", ",
-          in, "]");
-  std::optional<at::Tensor> bias = bias_of(prefix, out, rule);
-  const InputQuant input = take_input_quant(*quant);
-  bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*quant));
+  require(quant->shape == plan.shape, ErrorKind::kBadFile, checkpoint_.path().string(), ": layer '",
+          plan.layer, "' unpacks to [", quant->shape.rows, ", ", quant->shape.cols, "], expected [",
+          plan.shape.rows, ", ", plan.shape.cols, "]");
+  return quant;
+}
+
+std::shared_ptr<QuantWeight> WeightSource::rounded(std::string_view prefix, const at::Tensor& weight) const {
+  if (!options_.round_plain) return nullptr;
+  std::optional<QuantWeight> quant = options_.round_plain(std::string(prefix), weight);
+  if (!quant) return nullptr;
+  require(quant->shape == Extent2d{weight.size(0), weight.size(1)}, ErrorKind::kInternal, "layer '", prefix,
+          "' was rounded to another shape");
+  return std::make_shared<QuantWeight>(*std::move(quant));
+}
+
+Linear WeightSource::quantized(std::shared_ptr<QuantWeight> weight, const std::vector<std::string>& tensors,
+                               std::optional<at::Tensor> bias) {
+  for (const std::string& name : tensors) checkpoint_.release(name);
+  const InputQuant input = take_input_quant(*weight);
+  bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*weight));
   Linear layer =
-      Linear::quantized(quant, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
+      Linear::quantized(weight, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
   if (!keep) layer = Linear::plain(layer.dense_weight().to(options_.device), bias);
   layer.set_input_quant(input);
-  if (keep) settle(layer, plan.tensors);
+  if (keep) settle(layer, tensors);
   return layer;
 }
 

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,10 +20,15 @@
 
 namespace quaver::nn {
 
+// Rounds a plain weight while it loads: given the layer's name and the weight as stored, [out, in] on the
+// CPU. Nothing: the layer stays plain.
+using RoundPlain =
+    std::function<std::optional<QuantWeight>(const std::string& layer, const at::Tensor& weight)>;
+
 struct LoadOptions {
   at::ScalarType compute_dtype = at::kFloat;  // of activations
-  at::Device device = at::kCPU;
-  bool keep_quantized = true;  // false: quantized layers become dense in compute_dtype
+  at::Device device = at::kCPU;  // at::kMeta: shapes and dtypes alone, plain weights are not read
+  bool keep_quantized = true;    // false: quantized layers become dense in compute_dtype
   // Layers that kernels run keep nothing but their kernel's layout (Linear::keep_kernel_layout_only), made
   // while loading: half the memory. For serving.
   bool kernel_layout_only = false;
@@ -30,6 +36,7 @@ struct LoadOptions {
   bool strict_activations = true;
   bool exact_activations = false;  // kernels must not round activations; for evaluation
   bool force_tied_head = false;    // use the embedding as the head whatever the config says
+  RoundPlain round_plain;          // asked of each plain linear layer; null: they stay plain
 };
 
 // Whether a layer's bias must be there. An extra bias is used where it is found: some writers store zeros.
@@ -53,7 +60,8 @@ class WeightSource {
   // As `tensor`, but for large tables and plain weights: on the CPU with float32 activations it keeps the
   // stored dtype and, where the file is mapped, the mapping.
   at::Tensor matrix(std::string_view name, int64_t rows, int64_t cols);
-  // `prefix`.weight (plain) or what the checkpoint's format says; `prefix`.bias when present.
+  // `prefix`.weight (plain, or rounded as the options say) or what the checkpoint's format says;
+  // `prefix`.bias when present. A rounded weight's plain form is let go before the layer is laid out.
   Linear linear(std::string_view prefix, int64_t out, int64_t in, Bias bias = Bias::kOptional);
   // Where the options ask for it, keeps a layer in its kernel's layout alone and lets the mapped tensors go.
   // A quantized weight that no kernel takes is expanded once, since each call would do it otherwise.
@@ -74,7 +82,12 @@ class WeightSource {
   void finish(std::string_view prefix);
 
  private:
-  TensorView take(std::string_view name);
+  // In compute_dtype on the device, or as stored where `matrix` keeps that.
+  at::Tensor as_matrix(std::string_view name, const at::Tensor& stored) const;
+  std::shared_ptr<QuantWeight> unpacked(const LayerPlan& plan);
+  std::shared_ptr<QuantWeight> rounded(std::string_view prefix, const at::Tensor& weight) const;
+  Linear quantized(std::shared_ptr<QuantWeight> weight, const std::vector<std::string>& tensors,
+                   std::optional<at::Tensor> bias);
   InputQuant take_input_quant(QuantWeight& weight);
   void log_inputs();
   at::Tensor stored(std::string_view name, const std::vector<int64_t>& shape);

@@ -71,7 +71,9 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
     card.weight_bytes += static_cast<int64_t>(tensor.size_bytes);
   if (chat_template) card.capabilities.push_back("chat");
   card.capabilities.push_back("completions");
-  card.quantization = {{"language_model", source.format() ? json(source.format()->name) : json(nullptr)}};
+  card.quantization = {{"language_model", source.format()                ? json(source.format()->name)
+                                          : options.quantization.empty() ? json(nullptr)
+                                                                         : json(options.quantization)}};
   card.generation_defaults = checkpoint.sidecar("generation_config.json");
   if (card.generation_defaults.is_null()) card.generation_defaults = json::object();
   card.bos_token = special_token(checkpoint, tokenizer, "bos_token");
@@ -92,6 +94,7 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
                        .strict_activations = options.strict_activations,
                        .force_tied_head = options.tie_embeddings};
   load.exact_activations = options.dtype == "float32";
+  if (!options.quantization.empty()) load.round_plain = options.rounding(*checkpoint, options.quantization);
   nn::WeightSource source(*checkpoint, load);
   std::shared_ptr<models::CausalLm> model = models::load_causal_lm(source);
   warm_up(*model, device);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "checkpoint/checkpoint.h"
+#include "nn/weight_source.h"
 #include "pipeline/pipeline.h"
 
 namespace quaver::pipeline {
@@ -30,6 +32,10 @@ struct TextPipelineOptions {
   // Inputs of layers are quantized where the checkpoint asks for it; false: weights alone are.
   bool strict_activations = true;
   bool tie_embeddings = false;  // use the embedding as the head whatever the config says
+  // What plain weights are rounded to while they load, a name that `rounding` knows; empty: they stay plain.
+  std::string quantization;
+  // What does the rounding to `name`; null where the checkpoint needs none. Set with `quantization`.
+  nn::RoundPlain (*rounding)(const Checkpoint& checkpoint, const std::string& name) = nullptr;
   int64_t max_queue = 1024;
 };
 

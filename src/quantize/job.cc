@@ -14,7 +14,6 @@
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/remove_tree.h"
-#include "base/thread_pool.h"
 #include "checkpoint/staged_tensors.h"
 #include "formats/format.h"
 #include "models/llm/causal_lm.h"
@@ -23,10 +22,11 @@
 #include "numerics/e2m1.h"
 #include "numerics/e4m3fn.h"
 #include "quantize/export.h"
+#include "quantize/model_layers.h"
 #include "quantize/opt_rtn.h"
 #include "quantize/output_folder.h"
 #include "quantize/recipe.h"
-#include "quantize/rtn.h"
+#include "quantize/round_to_nearest.h"
 #include "quantize/staged_checkpoint.h"
 
 namespace quaver::quantize {
@@ -132,17 +132,7 @@ class Job {
   }
 
   void plan_layers() {
-    std::vector<LayerShape> shapes;
-    for (int64_t block = 0; block < shell_->info().num_layers; ++block) {
-      std::unique_ptr<models::DecoderBlock> built = source_block(block);
-      for (const auto& linear : built->linears())
-        shapes.push_back({.name = block_prefix(block) + linear.name,
-                          .out = linear.linear->out_features(),
-                          .in = linear.linear->in_features(),
-                          .fused = cat(block_prefix(block), linear.fusion_group)});
-      built.reset();
-      release_block(block);
-    }
+    const std::vector<LayerShape> shapes = quantizable_layers(*shell_, *source_);
     for (LayerDecision& decision : decide_layers(options_.rules, shapes))
       decisions_[decision.name] = decision;
     std::vector<LayerDecision> in_order;
@@ -373,33 +363,32 @@ class Job {
 
   void round_layers(int64_t block) {
     for (TunedLayer& layer : layers_) {
-      bool integers = layer.scheme.data_type == DataType::kInt;
-      auto result = std::make_shared<QuantWeight>(
-          integers ? round_integers(layer, block_prefix(block) + layer.layer.name) : round_floats(layer));
+      auto result = std::make_shared<QuantWeight>(rounded(layer, block_prefix(block) + layer.layer.name));
       result->activation = layer.activation;
       layer.result = std::move(result);
     }
   }
 
-  QuantWeight round_floats(const TunedLayer& layer) const {
-    std::unique_ptr<TunableWeight> weight =
-        make_tunable(layer.layer.linear->dense_weight(), layer.scheme, layer.shared_amax);
-    if (options_.method == Method::kOptRtn) weight->search_ranges(layer.importance);
-    return weight->quantized();
+  QuantWeight rounded(const TunedLayer& layer, const std::string& name) const {
+    const at::Tensor weight = layer.layer.linear->dense_weight();
+    const bool integers = layer.scheme.data_type == DataType::kInt;
+    if (options_.method == Method::kRtn || (integers && !layer.importance.defined()))
+      return round_to_nearest(weight, layer.scheme, layer.shared_amax, name);
+    return integers ? search_integers(weight, layer, name) : search_floats(weight, layer);
   }
 
-  QuantWeight round_integers(const TunedLayer& layer, const std::string& name) const {
-    at::Tensor weight = layer.layer.linear->dense_weight().to(at::kCPU, at::kFloat).contiguous();
+  static QuantWeight search_floats(const at::Tensor& weight, const TunedLayer& layer) {
+    std::unique_ptr<TunableWeight> tunable = make_tunable(weight, layer.scheme, layer.shared_amax);
+    tunable->search_ranges(layer.importance);
+    return tunable->quantized();
+  }
+
+  static QuantWeight search_integers(const at::Tensor& dense, const TunedLayer& layer,
+                                     const std::string& name) {
+    at::Tensor weight = dense.to(at::kCPU, at::kFloat).contiguous();
     std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
-    RoundingProblem problem{.out = weight.size(0),
-                            .in = weight.size(1),
-                            .bits = layer.scheme.bits,
-                            .group = layer.scheme.group_size,
-                            .sym = layer.scheme.sym,
-                            .zero_from_one = layer.scheme.zero_from_one,
-                            .what = name,
-                            .pool = &global_thread_pool()};
-    if (options_.method == Method::kRtn || !layer.importance.defined()) return rtn(values, problem);
+    RoundingProblem problem = integer_problem(weight.size(0), weight.size(1), layer.scheme);
+    problem.what = name;
     at::Tensor sums = layer.importance.to(at::kCPU).contiguous();
     std::span<const float> importance(sums.const_data_ptr<float>(), static_cast<size_t>(sums.numel()));
     return opt_rtn(values, importance, problem);

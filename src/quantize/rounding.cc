@@ -25,8 +25,8 @@ void check_problem(std::span<const float> weight, const RoundingProblem& p) {
 
 void require_finite(std::span<const float> values, const RoundingProblem& p, int64_t row, int64_t column) {
   for (size_t k = 0; k < values.size(); ++k)
-    require(std::isfinite(values[k]), ErrorKind::kNonFinite, p.what, ": the value at row ", row, ", column ",
-            column + static_cast<int64_t>(k), " is not finite");
+    require(std::isfinite(values[k]), ErrorKind::kNonFinite, p.what, ": the value at row ", p.first_row + row,
+            ", column ", column + static_cast<int64_t>(k), " is not finite");
 }
 
 // One weight that is filled row by row.
@@ -51,7 +51,7 @@ struct CodeStore {
     scales[at] = float_to_f16(grid.scale);
     zeros[at] = static_cast<uint8_t>(grid.zero);
     require(std::isfinite(f16_to_float(scales[at])), ErrorKind::kNonFinite, problem.what, ": the scale ",
-            grid.scale, " of row ", row, " does not fit half precision");
+            grid.scale, " of row ", problem.first_row + row, " does not fit half precision");
   }
 
   QuantWeight take() && {

@@ -24,6 +24,7 @@ struct RoundingProblem {
   // Asymmetric zero points stay in [1, 2^bits - 1], for formats that store z - 1.
   bool zero_from_one = false;
   std::string_view what = "weight";  // begins error messages
+  int64_t first_row = 0;             // of a matrix that these rows are cut from, for messages
   ThreadPool* pool = nullptr;        // null: the calling thread alone
 
   int64_t group_columns() const { return group == -1 || group > in ? in : group; }

@@ -207,6 +207,22 @@ TEST(FormatTable, NamesAreFoundAndUnique) {
   EXPECT_EQ(find_format("auto"), nullptr);
 }
 
+// A word that settings may use leads to the format that claims them, and users may write it.
+TEST(FormatTable, EveryMethodNamesOneFormat) {
+  for (const Format& format : all_formats()) {
+    EXPECT_EQ(format_called(format.name), &format);
+    EXPECT_FALSE(std::empty(format.methods)) << format.name;
+    for (const std::string_view method : format.methods) {
+      EXPECT_EQ(format_called(method), &format) << method;
+      EXPECT_TRUE(format.detect(MemoryCheckpoint(json{{"quantization_config", {{"quant_method", method}}}})))
+          << method;
+    }
+  }
+  EXPECT_EQ(format_called("GPTQ_Marlin"), find_format("auto_gptq"));
+  EXPECT_EQ(format_called("llm_compressor"), find_format("compressed_tensors"));
+  for (const char* other : {"int4", "", "gpt"}) EXPECT_EQ(format_called(other), nullptr) << other;
+}
+
 TEST(FormatTable, UnknownMethodIsNamed) {
   MemoryCheckpoint checkpoint(json{{"quantization_config", {{"quant_method", "squeeze9"}}}});
   const std::string message = error_of([&] { detect_format(checkpoint); });

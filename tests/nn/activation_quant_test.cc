@@ -228,6 +228,28 @@ TEST(ActivationQuant, TwoLevels) {
   expect_as_near(x, dynamic(Element::kE2M1, 16, ScaleCodec::kE5M3), "one level of e5m3");
 }
 
+TEST(ActivationQuant, SecondLevelOfEachRow) {
+  ActivationQuant own = dynamic(Element::kE2M1, 16, ScaleCodec::kE4M3FN);
+  own.super_per_row = true;
+  for (const int64_t in : {64, 40}) {  // 40: two groups and half a one
+    const at::Tensor x = at::cat({randn({4, in}, 6), at::zeros({1, in}), randn({2, in}, 7) * 1e-9});
+    const at::Tensor y = quantize_dequantize(x, own);
+    for (int64_t row = 0; row < x.size(0); ++row) {
+      ActivationQuant fixed = dynamic(Element::kE2M1, 16, ScaleCodec::kE4M3FN);
+      fixed.super_scale = x[row].abs().max().item<float>() / (448.0f * 6.0f);
+      if (fixed.super_scale == 0) fixed.super_scale = 1;
+      EXPECT_TRUE(y[row].equal(quantize_dequantize(x[row], fixed)))
+          << "as when a checkpoint says it: " << row;
+    }
+  }
+  at::Tensor bad = randn({2, 64}, 8);
+  bad[0][3] = kInf;
+  const at::Tensor y = quantize_dequantize(bad, own);
+  EXPECT_TRUE(y[0].isnan().all().item<bool>());
+  EXPECT_TRUE(y[1].equal(quantize_dequantize(bad[1], own)));
+  EXPECT_EQ(describe(own), "e2m1 g16 under a scale per token");
+}
+
 TEST(ActivationQuant, SignMagnitudeQuarters) {
   ActivationQuant quant = dynamic(Element::kInt4, 32, ScaleCodec::kE8M0);
   quant.narrow = true;

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "nn/memory_checkpoint.h"
 #include "nn/support.h"
 
@@ -83,6 +85,101 @@ TEST(WeightSource, BiasRules) {
   EXPECT_FALSE(source.linear("a", 4, 8, Bias::kOptional).bias().has_value());
   EXPECT_TRUE(mentions(thrown_by([&] { source.linear("a", 4, 8, Bias::kRequired); }), ErrorKind::kBadFile,
                        {"a.bias", "missing"}));
+}
+
+// Hands out copies and counts the bytes of those that live.
+class CountingCheckpoint : public MemoryCheckpoint {
+ public:
+  TensorView read(std::string_view name) const override {
+    ++reads;
+    TensorView view = MemoryCheckpoint::read(name);
+    const auto bytes = static_cast<int64_t>(view.data.size_bytes());
+    peak = std::max(peak, live += bytes);
+    auto copy = std::make_shared<Buffer>(Buffer::copy_of(view.data.bytes()));
+    view.data =
+        Buffer(copy->bytes(), std::shared_ptr<void>(nullptr, [this, copy, bytes](void*) { live -= bytes; }));
+    return view;
+  }
+  // The first that the source does with a weight that it no longer needs plain.
+  void release(std::string_view) const override { live_at_release = live; }
+
+  mutable int64_t live = 0, peak = 0, live_at_release = -1, reads = 0;
+};
+
+RoundPlain round_to_random(const CountingCheckpoint& checkpoint) {
+  return [&](const std::string& layer, const at::Tensor& weight) -> std::optional<QuantWeight> {
+    EXPECT_EQ(weight.scalar_type(), at::kBFloat16) << "as stored";
+    EXPECT_EQ(checkpoint.live, static_cast<int64_t>(weight.nbytes())) << layer;
+    if (layer == "plain") return std::nullopt;
+    return random_quant_weight(weight.size(0), weight.size(1), {}, 9);
+  };
+}
+
+TEST(RoundPlain, NoPlainWeightLivesBesideItsLayer) {
+  CountingCheckpoint checkpoint;
+  for (const char* name : {"a", "b", "c"})
+    checkpoint.add(cat(name, ".weight"), randn({name[0] == 'b' ? 128 : 64, 64}, 1).to(at::kBFloat16));
+  for (const bool kernel_layout_only : {false, true}) {
+    WeightSource source(
+        checkpoint, {.kernel_layout_only = kernel_layout_only, .round_plain = round_to_random(checkpoint)});
+    for (const char* name : {"a", "b", "c"}) {
+      const int64_t out = name[0] == 'b' ? 128 : 64;
+      Linear layer = source.linear(name, out, 64);
+      EXPECT_EQ(checkpoint.live_at_release, 0) << "before the kernel's layout is made";
+      EXPECT_EQ(checkpoint.live, 0);
+      EXPECT_EQ(layer.quant_weight() == nullptr, kernel_layout_only);
+      EXPECT_LT(layer.size_bytes(), static_cast<size_t>(out) * 64);
+    }
+    source.finish("");
+  }
+  EXPECT_EQ(checkpoint.peak, 128 * 64 * 2) << "the largest";
+}
+
+TEST(RoundPlain, WhatItLeavesIsPlainAndReadOnce) {
+  CountingCheckpoint checkpoint;
+  checkpoint.add("plain.weight", randn({32, 64}, 1).to(at::kBFloat16));
+  WeightSource source(checkpoint, {.round_plain = round_to_random(checkpoint)});
+  Linear layer = source.linear("plain", 32, 64);
+  EXPECT_EQ(layer.quant_weight(), nullptr);
+  EXPECT_EQ(layer.dense_weight().scalar_type(), at::kBFloat16);
+  EXPECT_EQ(checkpoint.reads, 1);
+}
+
+TEST(RoundPlain, BiasInputAndDenseFormAreAsOfACheckpoint) {
+  MemoryCheckpoint checkpoint;
+  checkpoint.add("a.weight", randn({32, 64}, 1));
+  checkpoint.add("a.bias", randn({32}, 2));
+  const RoundPlain round = [](const std::string&, const at::Tensor&) {
+    QuantWeight weight = random_quant_weight(32, 64, {}, 9);
+    weight.activation = {.mode = ActivationQuant::Mode::kDynamic, .element = Element::kInt8, .group = -1};
+    return std::optional(std::move(weight));
+  };
+  for (const bool strict : {true, false}) {
+    WeightSource source(checkpoint, {.strict_activations = strict, .round_plain = round});
+    Linear layer = source.linear("a", 32, 64, Bias::kRequired);
+    EXPECT_TRUE(layer.bias()->equal(randn({32}, 2)));
+    EXPECT_EQ(layer.input_quant().active(), strict);
+    source.finish("");
+  }
+  WeightSource dense(checkpoint, {.keep_quantized = false, .round_plain = round});
+  Linear layer = dense.linear("a", 32, 64);
+  EXPECT_EQ(layer.quant_weight(), nullptr);
+  const std::vector<float> values = dequantize(random_quant_weight(32, 64, {}, 9));
+  EXPECT_TRUE(std::equal(values.begin(), values.end(), layer.dense_weight().const_data_ptr<float>()));
+}
+
+TEST(WeightSource, ShapesAloneReadNothing) {
+  CountingCheckpoint checkpoint;
+  fill(checkpoint);
+  WeightSource source(checkpoint, {.device = at::kMeta});
+  Linear layer = source.linear("a", 4, 8);
+  EXPECT_EQ(layer.out_features(), 4);
+  EXPECT_EQ(layer.in_features(), 8);
+  EXPECT_EQ(source.tensor("norm.weight", {8}).sizes(), (at::IntArrayRef{8}));
+  EXPECT_TRUE(mentions(thrown_by([&] { source.linear("a", 8, 4); }), ErrorKind::kBadFile,
+                       {"a.weight", "[4, 8]", "[8, 4]"}));
+  source.finish("");
+  EXPECT_EQ(checkpoint.reads, 0);
 }
 
 TEST(WeightSource, ManyUnusedTensorsAreCounted) {

@@ -38,7 +38,7 @@ nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::
     return tied_head(source, embedding, table);
   }
   if (source.has(stored) || source.is_quantized(config.head)) {
-    if (tied)
+    if (tied && !source.options().device.is_meta())
       log_warning(file, ": tie_word_embeddings is true, but ", config.head,
                   " differs from the embedding and is used");
     config.info.tied_embeddings = false;
@@ -68,7 +68,7 @@ void skip_draft_layers(const DecoderConfig& config, nn::WeightSource& source) {
   for (const TensorInfo& tensor : source.checkpoint().tensors())
     if (const int64_t block = block_of(tensor.name, prefix); block >= first && block < end)
       source.ignore(tensor.name), ++skipped;
-  if (skipped > 0)
+  if (skipped > 0 && !source.options().device.is_meta())
     log_info(source.checkpoint().path().string(), ": ", skipped, " tensors from '", prefix, first,
              "' on belong to draft layers and are not used");
 }
