@@ -1,4 +1,4 @@
-// quaver convert: from any model that loads to a plain folder or to any format that is written.
+// quaver convert: from any model that loads to a plain folder, a GGUF or any format that is written.
 #include "quantize/convert.h"
 
 #include <cstdio>
@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/remove_tree.h"
 #include "quantize/export.h"
+#include "quantize/gguf_export.h"
 #include "quantize/job.h"
 #include "quantize/repack.h"
 
@@ -79,10 +80,28 @@ int64_t to_new_values(const ConvertFlags& flags, bool is_quantized) {
   return run_job(job, {.progress = progress.get()}).bytes;
 }
 
+int to_gguf(const ConvertFlags& flags, std::string mix) {
+  require(flags.method == "rtn", ErrorKind::kInvalidInput,
+          "blocks of a GGUF are rounded; --method must be rtn, got '", flags.method, "'");
+  require(mix.empty() || flags.scheme.empty(), ErrorKind::kInvalidInput, "--to ", flags.to,
+          " names a type, and --scheme ", flags.scheme, " another");
+  GgufExportOptions options{.model = flags.model,
+                            .output = flags.output_dir,
+                            .mix = mix.empty() ? flags.scheme : std::move(mix),
+                            .overwrite = flags.overwrite};
+  std::unique_ptr<ProgressSink> progress = make_terminal_progress("converting");
+  const GgufExportReport report = export_gguf(options, *progress);
+  progress->finish(cat("wrote ", flags.output_dir.string()));
+  print_result(flags, "gguf, " + report.what, report.bytes);
+  for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
+  return 0;
+}
+
 int run_convert(ConvertFlags flags) {
   flags.model = resolve_model(flags.model);
   require(flags.method == "rtn" || flags.method == "autoround", ErrorKind::kInvalidInput,
           "--method must be rtn or autoround, got '", flags.method, "'");
+  if (auto mix = gguf_mix_of(flags.to)) return to_gguf(flags, *std::move(mix));
   if (flags.to == "bf16" || flags.to == "fp32") {
     require(flags.scheme.empty(), ErrorKind::kInvalidInput,
             "--scheme goes with a format that is quantized, not with ", flags.to);
@@ -90,7 +109,7 @@ int run_convert(ConvertFlags flags) {
     return 0;
   }
   const Format* format = find_format(flags.to);
-  require(format && format->pack, ErrorKind::kInvalidInput, "--to must be bf16, fp32, ",
+  require(format && format->pack, ErrorKind::kInvalidInput, "--to must be bf16, fp32, gguf, ",
           writable_format_names(), "; got '", flags.to, "'");
   if (flags.scheme.empty()) {
     print_result(flags, cat(flags.to, ", the same values"), to_same_values(flags, *format));
@@ -108,13 +127,15 @@ std::function<int()> add_convert(CLI::App& app) {
   auto flags = std::make_shared<ConvertFlags>();
   add_model(app, flags->model);
   app.add_option("--to", flags->to,
-                 cat("bf16, fp32, ", writable_format_names(),
-                     "; a quantized model keeps its values, unless --scheme asks for others"))
+                 cat("bf16, fp32, ", writable_format_names(), ", gguf, gguf:TYPE (", models::gguf_mix_names(),
+                     "); a quantized model keeps its values, unless --scheme or TYPE asks for others"))
       ->capture_default_str();
-  app.add_option("--output,--output_dir,--output-dir,-o", flags->output_dir, "folder to write")->required();
+  app.add_option("--output,--output_dir,--output-dir,-o", flags->output_dir,
+                 "folder to write; of a GGUF, the file")
+      ->required();
   app.add_option("--scheme", flags->scheme, cat("round the weights anew: ", preset_names()));
   add_flag(app, "method", flags->method, "how --scheme rounds: rtn or autoround");
-  add_switch(app, "overwrite", flags->overwrite, "replace an existing output folder");
+  add_switch(app, "overwrite", flags->overwrite, "replace what is there");
   return [flags] { return run_convert(*flags); };
 }
 

@@ -1,6 +1,8 @@
 // quaver quantize: the flags, spellings and defaults of the auto-round tool.
 #include <malloc.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "apps/commands.h"
@@ -9,6 +11,7 @@
 #include "base/mapped_file.h"
 #include "nn/device.h"
 #include "quantize/export.h"
+#include "quantize/gguf_export.h"
 #include "quantize/job.h"
 
 namespace quaver::apps {
@@ -101,7 +104,47 @@ void keep_freed_memory() {
   mallopt(M_MXFAST, 0);  // fast bins are swept at each large allocation
 }
 
-int run_quantize(const QuantizeFlags& flags) {
+// Blocks of a GGUF are rounded as its type says, so most flags would be without effect.
+void refuse_other_flags(const CLI::App& app, const std::string& format) {
+  constexpr std::array<std::string_view, 7> kTaken = {"MODEL",   "--model",     "--format",    "--iters",
+                                                      "--quiet", "--overwrite", "--output_dir"};
+  for (const CLI::Option* option : app.get_options())
+    require(option->count() == 0 || std::ranges::find(kTaken, option->get_name()) != kTaken.end(),
+            ErrorKind::kInvalidInput, option->get_name(), " has no effect with --format ", format);
+}
+
+int quantize_to_gguf(const QuantizeFlags& flags, const std::string& mix, const CLI::App& app) {
+  require(!mix.empty(), ErrorKind::kInvalidInput,
+          "--format gguf needs a type, gguf:q4_k_m for one: ", models::gguf_mix_names());
+  require(flags.job.tune.iters == 0, ErrorKind::kInvalidInput, "--format ", flags.job.format,
+          " rounds without tuning; give --iters 0");
+  refuse_other_flags(app, flags.job.format);
+  const std::string model = resolve_model(flags.model);
+  std::filesystem::path name = std::filesystem::absolute(flags.model).lexically_normal();
+  if (!name.has_filename()) name = name.parent_path();
+  const models::GgufMix* row = models::find_gguf_mix(mix);
+  require(row != nullptr, ErrorKind::kInvalidInput, "--format gguf:", mix,
+          " is not known; a GGUF can be one of ", models::gguf_mix_names());
+  GgufExportOptions options{
+      .model = model,
+      .output =
+          flags.job.output_dir / cat((name.extension() == ".gguf" ? name.stem() : name.filename()).string(),
+                                     "-", row->name, ".gguf"),
+      .mix = mix,
+      .overwrite = flags.job.overwrite};
+  std::filesystem::create_directories(flags.job.output_dir);
+  std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
+  const GgufExportReport report = export_gguf(options, flags.quiet ? null_progress() : *bar);
+  if (!flags.quiet) bar->finish(cat("wrote ", options.output.string()));
+  std::printf("%s: %s, %.1f MB\n", options.output.c_str(), report.what.c_str(),
+              static_cast<double>(report.bytes) / 1e6);
+  for (const std::string& note : report.notes) std::printf("%s\n", note.c_str());
+  std::printf("serve it: quaver serve %s\n", options.output.c_str());
+  return 0;
+}
+
+int run_quantize(const QuantizeFlags& flags, const CLI::App& app) {
+  if (auto mix = gguf_mix_of(flags.job.format)) return quantize_to_gguf(flags, *mix, app);
   keep_freed_memory();
   JobOptions job = job_of(flags);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
@@ -130,7 +173,8 @@ void add_scheme_flags(CLI::App& app, QuantizeFlags& flags) {
   app.add_option("--group_size,--group-size", flags.group_size,
                  "weights that share a scale instead of the scheme's; -1 = a whole row");
   add_switch(app, "asym", flags.asym, "asymmetric: a zero point for each group");
-  add_flag(app, "format", flags.job.format, writable_format_names());
+  add_flag(app, "format", flags.job.format,
+           cat(writable_format_names(), ", gguf:TYPE with --iters 0 (", models::gguf_mix_names(), ")"));
   add_flag(
       app, "layer_config", flags.layer_config,
       "JSON or a file: layer name, part of one or regular expression -> {\"bits\", \"group_size\", \"sym\"}");
@@ -180,7 +224,7 @@ std::function<int()> add_quantize(CLI::App& app) {
   add_switch(app, "resume", flags->job.resume, "continue an interrupted run at its last finished block");
   add_switch(app, "overwrite", flags->job.overwrite, "replace an existing output folder");
   add_switch(app, "quiet", flags->quiet, "no progress bar");
-  return [flags] { return run_quantize(*flags); };
+  return [flags, &app] { return run_quantize(*flags, app); };
 }
 
 }  // namespace quaver::apps

@@ -34,4 +34,10 @@ const GgufTensorType* gguf_tensor_type(uint32_t id) {
   return row == kGgmlTypes.end() ? nullptr : &*row;
 }
 
+const GgufTensorType* gguf_tensor_type(DType dtype) {
+  auto row = std::find_if(kGgmlTypes.begin(), kGgmlTypes.end(),
+                          [&](const auto& type) { return type.dtype == dtype; });
+  return row == kGgmlTypes.end() ? nullptr : &*row;
+}
+
 }  // namespace quaver

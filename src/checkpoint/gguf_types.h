@@ -17,5 +17,7 @@ struct GgufTensorType {
 
 // Null for an id that no version of the format defines.
 const GgufTensorType* gguf_tensor_type(uint32_t id);
+// Null for a type that the format does not have.
+const GgufTensorType* gguf_tensor_type(DType dtype);
 
 }  // namespace quaver

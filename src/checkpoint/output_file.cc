@@ -38,11 +38,14 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   }
 }
 
-void OutputFile::commit() {
-  bool flushed = ::fsync(fd_) == 0;
-  bool closed = ::close(std::exchange(fd_, -1)) == 0;
-  if (flushed && closed && ::rename(partial_.c_str(), path_.c_str()) == 0) return;
-  int reason = errno;
+void OutputFile::commit(const std::function<void(const std::filesystem::path&)>& check) {
+  if (::fsync(fd_) != 0) give_up(errno);
+  if (check) check(partial_);
+  if (::close(std::exchange(fd_, -1)) != 0) give_up(errno);
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) give_up(errno);
+}
+
+void OutputFile::give_up(int reason) {
   ::unlink(partial_.c_str());
   fail(ErrorKind::kBadFile, path_.string(), ": can't be written: ", std::strerror(reason));
 }

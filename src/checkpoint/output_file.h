@@ -3,12 +3,14 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 
 namespace quaver {
 
-// Writes "<path>.partial"; `commit` flushes it to the disk and renames it. Destroyed before that, it leaves
-// nothing. Errors (a full disk, say) are Error(kBadFile) naming the path.
+// Writes "<path>.partial"; `commit` flushes it to the disk and renames it, after `check` has read what stands
+// there, where one is given. Destroyed before that, or when the check throws, it leaves nothing. Errors (a
+// full disk, say) are Error(kBadFile) naming the path.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -17,9 +19,11 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void commit();
+  void commit(const std::function<void(const std::filesystem::path& partial)>& check = {});
 
  private:
+  [[noreturn]] void give_up(int reason);
+
   std::filesystem::path path_, partial_;
   int fd_ = -1;
 };

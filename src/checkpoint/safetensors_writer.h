@@ -3,18 +3,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/checkpoint.h"
+#include "checkpoint/tensor_source.h"
 
 namespace quaver {
-
-// Called once for each tensor, in the order of writing; must return exactly the dtype and shape announced.
-using TensorSource = std::function<TensorView(const TensorInfo&)>;
 
 struct SafetensorsOptions {
   std::string stem = "model";                // "diffusion_pytorch_model" in diffusers folders

@@ -37,4 +37,19 @@ const GgufArchitecture& gguf_architecture(const GgufFile& file) {
        "' is not supported; known are ", known);
 }
 
+const GgufArchitecture& gguf_architecture(const json& config, std::string_view what) {
+  const bool is_tower = config.contains("text_config") && config.at("text_config").is_object();
+  const std::string outer = json_value<std::string>(config, "model_type", "", what);
+  const std::string type =
+      is_tower ? json_value<std::string>(config.at("text_config"), "model_type", outer + "_text", what)
+               : outer;
+  std::string known;
+  for (const GgufArchitecture& row : kArchitectures) {
+    if (type == row.model_type) return row;
+    known += cat(known.empty() ? "" : ", ", row.model_type);
+  }
+  fail(ErrorKind::kUnsupported, what, ": a model of type '", type, "' can't be written as a GGUF; those of ",
+       known, " can");
+}
+
 }  // namespace quaver::models

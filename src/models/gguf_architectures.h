@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "base/json.h"
 #include "checkpoint/gguf.h"
 
 namespace quaver::models {
@@ -22,5 +23,9 @@ struct GgufArchitecture {
 
 // Of the file's "general.architecture". Error(kUnsupported) lists the known ones.
 const GgufArchitecture& gguf_architecture(const GgufFile& file);
+
+// Of a config's "model_type", or of the text tower's in it. Error(kUnsupported), beginning with `what`, lists
+// those that have a row.
+const GgufArchitecture& gguf_architecture(const json& config, std::string_view what);
 
 }  // namespace quaver::models

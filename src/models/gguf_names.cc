@@ -65,9 +65,35 @@ std::optional<std::string> block_name(const GgufArchitecture& architecture, std:
   return cat("model.layers.", number, ".", *ours, tail);
 }
 
+bool is_plus_one(const GgufArchitecture& architecture, std::string_view ours) {
+  return architecture.norms_plus_one && ours.ends_with("norm.weight");
+}
+
 bool is_query_or_key(std::string_view ours) {
   return ours.find(".self_attn.q_proj.") != std::string_view::npos ||
          ours.find(".self_attn.k_proj.") != std::string_view::npos;
+}
+
+// The stored stem of one block's tensor, and the expert that stands for the star.
+struct BlockPlace {
+  std::string_view stored;
+  int64_t expert = -1;
+};
+
+template <class Table>
+std::optional<BlockPlace> look_up_ours(const Table& table, std::string_view ours) {
+  for (const NamePair& pair : table) {
+    if (pair.ours == ours) return BlockPlace{pair.stored};
+    const size_t star = pair.ours.find('*');
+    if (star == std::string_view::npos || !ours.starts_with(pair.ours.substr(0, star))) continue;
+    int64_t expert = -1;
+    const char* end = ours.data() + ours.size();
+    const auto [rest, error] = std::from_chars(ours.data() + star, end, expert);
+    if (error == std::errc() && expert >= 0 &&
+        std::string_view(rest, static_cast<size_t>(end - rest)) == pair.ours.substr(star + 1))
+      return BlockPlace{pair.stored, expert};
+  }
+  return std::nullopt;
 }
 
 int64_t heads_of(const GgufFile& file, const GgufArchitecture& architecture, std::string_view ours) {
@@ -93,7 +119,7 @@ void add_expert_sources(const GgufEntry& entry, const std::string& ours, const s
 GgufTensorSource whole_tensor(const GgufFile& file, const GgufArchitecture& architecture,
                               const GgufEntry& entry, const std::string& ours) {
   GgufTensorSource source{.name = ours, .stored_name = entry.info.name, .shape = entry.info.shape};
-  source.plus_one = architecture.norms_plus_one && ours.ends_with("norm.weight");
+  source.plus_one = is_plus_one(architecture, ours);
   if (!architecture.interleaved_rope || !is_query_or_key(ours)) return source;
   source.interleaved_heads = heads_of(file, architecture, ours);
   require(source.interleaved_heads > 0 && !source.shape.empty() &&
@@ -126,6 +152,43 @@ std::vector<GgufTensorSource> name_gguf_tensors(const GgufFile& file) {
   }
   std::ranges::sort(sources, {}, &GgufTensorSource::name);
   return sources;
+}
+
+std::optional<GgufPlace> gguf_place(const GgufArchitecture& architecture, std::string_view name) {
+  constexpr std::string_view kBlocks = "model.layers.";
+  GgufPlace place{.interleaved = architecture.interleaved_rope && is_query_or_key(name),
+                  .plus_one = is_plus_one(architecture, name),
+                  .is_key = name.find(".k_proj.") != std::string_view::npos};
+  for (const NamePair& pair : kTopNames)
+    if (pair.ours == name) {
+      place.stored_name = pair.stored;
+      return place;
+    }
+  if (!name.starts_with(kBlocks)) return std::nullopt;
+  const std::string_view rest = name.substr(kBlocks.size());
+  const size_t dot = rest.find('.'), last = rest.rfind('.');
+  if (dot == std::string_view::npos || last <= dot) return std::nullopt;
+  const std::string_view number = rest.substr(0, dot), stem = rest.substr(dot + 1, last - dot - 1),
+                         tail = rest.substr(last);
+  if (tail != ".weight" && tail != ".bias") return std::nullopt;
+  auto found = look_up_ours(kBlockNames, stem);
+  if (!found)
+    found = architecture.four_norms ? look_up_ours(kFourNorms, stem) : look_up_ours(kTwoNorms, stem);
+  if (!found) return std::nullopt;
+  place.stored_name = cat("blk.", number, ".", found->stored, tail);
+  place.expert = found->expert;
+  return place;
+}
+
+Buffer interleave_rows(const Buffer& rows, int64_t heads, size_t row_bytes) {
+  std::byte* out = nullptr;
+  Buffer result = Buffer::allocate(rows.size_bytes(), out);
+  const size_t count = rows.size_bytes() / row_bytes, head_dim = count / static_cast<size_t>(heads);
+  for (size_t row = 0; row < count; ++row) {
+    const size_t within = row % head_dim, from = row - within + within / 2 + within % 2 * (head_dim / 2);
+    std::ranges::copy(rows.bytes().subspan(from * row_bytes, row_bytes), out + row * row_bytes);
+  }
+  return result;
 }
 
 }  // namespace quaver::models

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "checkpoint/gguf.h"
+#include "models/gguf_architectures.h"
 
 namespace quaver::models {
 
@@ -21,5 +24,21 @@ struct GgufTensorSource {
 
 // Sorted by name. Error(kUnsupported) names a tensor that has no place in the model.
 std::vector<GgufTensorSource> name_gguf_tensors(const GgufFile& file);
+
+// Where a model's tensor goes: the reverse.
+struct GgufPlace {
+  std::string stored_name;
+  int64_t expert = -1;       // its place in a stack of experts; -1: it is no part of one
+  bool interleaved = false;  // rows of each head are stored as pairs (j, j + d/2)
+  bool plus_one = false;     // norm weights are stored with 1 added
+  bool is_key = false;       // of an interleaved tensor: its heads are those of the keys
+};
+
+// By the name under which `model.` and `lm_head.` begin; nothing when the architecture has no place for it.
+std::optional<GgufPlace> gguf_place(const GgufArchitecture& architecture, std::string_view name);
+
+// Rows of each of `heads` heads, `row_bytes` long, from (half, pair) to (pair, half): row 2j + h of a head is
+// its row j + h * d/2. Precondition: an even number of rows for each head.
+Buffer interleave_rows(const Buffer& rows, int64_t heads, size_t row_bytes);
 
 }  // namespace quaver::models

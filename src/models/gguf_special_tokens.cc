@@ -4,22 +4,23 @@
 #include <array>
 
 #include "base/json.h"
+#include "models/gguf_keys.h"
 
 namespace quaver::models {
 
 namespace {
 
-constexpr const char* kTokens = "tokenizer.ggml.tokens";
+namespace keys = gguf_tokenizer_keys;
 
-// Ends of a turn, by the spellings that chat formats use; a file often states only the end of text.
+// By the spellings that chat formats use; a file often states only the end of text.
 constexpr std::array<std::string_view, 4> kTurnEnds = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>",
                                                        "<|end|>"};
 constexpr int64_t kControlToken = 3;
 
 std::vector<std::string_view> token_list(const GgufFile& file) {
-  auto tokens = file.find_strings(kTokens);
+  auto tokens = file.find_strings(keys::kTokens);
   require(tokens.has_value(), ErrorKind::kNotFound, file.path().string(), ": carries no vocabulary (",
-          kTokens, ")");
+          keys::kTokens, ")");
   return *std::move(tokens);
 }
 
@@ -48,19 +49,19 @@ std::optional<int32_t> narrowed(std::optional<int64_t> id) {
 
 }  // namespace
 
+bool is_turn_end(std::string_view token) { return std::ranges::find(kTurnEnds, token) != kTurnEnds.end(); }
+
 GgufSpecialTokens gguf_special_tokens(const GgufFile& file) {
-  if (!file.find(kTokens)) return {};  // a file of weights alone
+  if (!file.find(keys::kTokens)) return {};  // a file of weights alone
   std::vector<std::string_view> tokens = token_list(file);
   auto id = [&](const char* key) { return find_id(file, key, tokens.size()); };
-  GgufSpecialTokens special{.bos = id("tokenizer.ggml.bos_token_id"),
-                            .unk = id("tokenizer.ggml.unknown_token_id"),
-                            .pad = id("tokenizer.ggml.padding_token_id")};
-  add_once(special.eos, id("tokenizer.ggml.eos_token_id"));
-  add_once(special.eos, id("tokenizer.ggml.eot_token_id"));
-  add_once(special.eos, id("tokenizer.ggml.eom_token_id"));
-  auto types = file.find_integers("tokenizer.ggml.token_type");
+  GgufSpecialTokens special{.bos = id(keys::kBos), .unk = id(keys::kUnknown), .pad = id(keys::kPad)};
+  add_once(special.eos, id(keys::kEos));
+  add_once(special.eos, id(keys::kEot));
+  add_once(special.eos, id(keys::kEom));
+  auto types = file.find_integers(keys::kTypes);
   for (size_t i = 0; types && i < std::min(tokens.size(), types->size()); ++i)
-    if ((*types)[i] == kControlToken && std::ranges::find(kTurnEnds, tokens[i]) != kTurnEnds.end())
+    if ((*types)[i] == kControlToken && is_turn_end(tokens[i]))
       add_once(special.eos, static_cast<int64_t>(i));
   return special;
 }
@@ -75,26 +76,25 @@ std::string gguf_checked_text(const GgufFile& file, std::string_view key, std::s
 }
 
 std::string gguf_token_text(const GgufFile& file, int64_t id) {
-  return gguf_checked_text(file, kTokens, token_list(file).at(static_cast<size_t>(id)));
+  return gguf_checked_text(file, keys::kTokens, token_list(file).at(static_cast<size_t>(id)));
 }
 
 GgufVocabulary gguf_vocabulary(const GgufFile& file) {
   std::vector<std::string_view> tokens = token_list(file);
   auto id = [&](const char* key) { return narrowed(find_id(file, key, tokens.size())); };
-  return {.model = std::string(file.string("tokenizer.ggml.model")),
-          .pre = std::string(file.find_string("tokenizer.ggml.pre").value_or("")),
+  return {.model = std::string(file.string(keys::kModel)),
+          .pre = std::string(file.find_string(keys::kPre).value_or("")),
           .tokens = {tokens.begin(), tokens.end()},
-          .scores = converted<float>(file.find_numbers("tokenizer.ggml.scores")),
-          .types = converted<int32_t>(file.find_integers("tokenizer.ggml.token_type")),
-          .merges = converted<std::string>(file.find_strings("tokenizer.ggml.merges")),
-          .bos = id("tokenizer.ggml.bos_token_id"),
-          .eos = id("tokenizer.ggml.eos_token_id"),
-          .unk = id("tokenizer.ggml.unknown_token_id"),
-          .pad = id("tokenizer.ggml.padding_token_id"),
-          .add_bos = file.find_boolean("tokenizer.ggml.add_bos_token")
-                         .value_or(file.string("tokenizer.ggml.model") == "llama"),
-          .add_eos = file.find_boolean("tokenizer.ggml.add_eos_token").value_or(false),
-          .add_space_prefix = file.find_boolean("tokenizer.ggml.add_space_prefix").value_or(true)};
+          .scores = converted<float>(file.find_numbers(keys::kScores)),
+          .types = converted<int32_t>(file.find_integers(keys::kTypes)),
+          .merges = converted<std::string>(file.find_strings(keys::kMerges)),
+          .bos = id(keys::kBos),
+          .eos = id(keys::kEos),
+          .unk = id(keys::kUnknown),
+          .pad = id(keys::kPad),
+          .add_bos = file.find_boolean(keys::kAddBos).value_or(file.string(keys::kModel) == "llama"),
+          .add_eos = file.find_boolean(keys::kAddEos).value_or(false),
+          .add_space_prefix = file.find_boolean(keys::kAddSpace).value_or(true)};
 }
 
 }  // namespace quaver::models

@@ -17,6 +17,9 @@ struct GgufSpecialTokens {
   std::vector<int64_t> eos;  // all that end a reply: the stated one first, then ends of turn
 };
 
+// Whether a chat format ends a turn with this token; such ones end replies though no key says so.
+bool is_turn_end(std::string_view token);
+
 // None in a file without a vocabulary. Error(kBadFile) when an id lies outside the vocabulary.
 GgufSpecialTokens gguf_special_tokens(const GgufFile& file);
 

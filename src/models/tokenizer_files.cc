@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 #include "checkpoint/gguf.h"
+#include "models/gguf_keys.h"
 #include "models/gguf_special_tokens.h"
 #include "models/model_path.h"
 
@@ -78,7 +79,7 @@ std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_fi
   fs::path path = folder_or_file;
   if (fs::path gguf = find_gguf(path); !gguf.empty()) {
     GgufFile file = GgufFile::open(gguf);
-    auto text = file.find_string("tokenizer.chat_template");
+    auto text = file.find_string(gguf_tokenizer_keys::kChatTemplate);
     return text ? ChatTemplate::compile(*text, gguf.string()) : nullptr;
   }
   if (fs::path file = path / "chat_template.jinja"; fs::exists(file))

@@ -98,6 +98,7 @@ class Decoder : public CausalLm {
   }
 
   const CausalLmInfo& info() const override { return config_.info; }
+  const DecoderConfig& config() const { return config_; }
 
   at::Tensor embed(const at::Tensor& token_ids) const override {
     check_ids(token_ids);
@@ -143,6 +144,11 @@ class Decoder : public CausalLm {
 
 std::unique_ptr<CausalLm> make_decoder(DecoderConfig config, nn::WeightSource& source) {
   return std::make_unique<Decoder>(std::move(config), source);
+}
+
+const DecoderConfig* decoder_config_of(const CausalLm& model) {
+  const auto* decoder = dynamic_cast<const Decoder*>(&model);
+  return decoder ? &decoder->config() : nullptr;
 }
 
 }  // namespace quaver::models

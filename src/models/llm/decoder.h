@@ -13,4 +13,7 @@ namespace quaver::models {
 // bytes agree.
 std::unique_ptr<CausalLm> make_decoder(DecoderConfig config, nn::WeightSource& source);
 
+// What it was made of, with the file's decisions in it; null for a model that make_decoder did not make.
+const DecoderConfig* decoder_config_of(const CausalLm& model);
+
 }  // namespace quaver::models

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,8 @@ constexpr std::string_view kDeepSeek3Ideographs = R"([\x{4E00}-\x{9FA5}\x{3040}-
 
 struct Row {
   Style style;
-  std::string_view names;  // separated by spaces
+  std::string_view names;    // separated by spaces
+  std::string_view written;  // the one to write, where that isn't the first
 };
 
 constexpr Row kTable[] = {
@@ -71,8 +73,12 @@ constexpr Row kTable[] = {
     // vocabulary joins no ASCII digits, so the two differ in other numerals alone.
     {{{}, Tail::kGpt2Pattern},
      "default gpt-2 smollm mpt olmo jais phi-2 jina-es jina-de jina-v2-es jina-v2-de jina-v1-en jina-v2-code "
-     "roberta-bpe exaone4 gigachat a.x-4.0 mellum modern-bert trillion granite-docling"},
-    {{{R"(\p{N})"}, Tail::kGpt2Pattern}, "starcoder refact command-r codeshell exaone minerva-7b mellum2"},
+     "roberta-bpe exaone4 gigachat a.x-4.0 mellum modern-bert trillion granite-docling",
+     "gpt-2"},
+    // llama.cpp takes spaces before punctuation away under the other names.
+    {{{R"(\p{N})"}, Tail::kGpt2Pattern},
+     "starcoder refact command-r codeshell exaone minerva-7b mellum2",
+     "command-r"},
     {{{kLlama3}, Tail::kBytesOnly, true},
      "llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano"},
     {{{kLlama3}}, "dbrx smaug-bpe glm4 chatglm-bpe"},
@@ -110,12 +116,51 @@ json spec_of(const Style& style) {
   return sequence_of("pretokenizers", std::move(parts));
 }
 
+// Splits and tail of one step of a pre-tokenizer, put behind those before; false: it is none of the table's.
+bool add_step(const json& step, std::vector<std::string>& splits, std::optional<Tail>& tail) {
+  const std::string type = step.value("type", "");
+  if (tail) return false;
+  if (type == "ByteLevel") {
+    tail = step.value("use_regex", true) ? Tail::kGpt2Pattern : Tail::kBytesOnly;
+    return !step.value("add_prefix_space", true);
+  }
+  if (type == "Digits") {
+    splits.push_back(R"(\p{N})");
+    return step.value("individual_digits", false);
+  }
+  if (type != "Split" || step.value("behavior", "") != "Isolated" || step.value("invert", false))
+    return false;
+  const json& pattern = step.at("pattern");
+  if (!pattern.contains("Regex")) return false;
+  splits.push_back(pattern.at("Regex").get<std::string>());
+  return true;
+}
+
+bool same_splits(const Style& style, const std::vector<std::string>& splits) {
+  const auto end = std::find(style.splits.begin(), style.splits.end(), std::string_view());
+  return std::equal(style.splits.begin(), end, splits.begin(), splits.end());
+}
+
 }  // namespace
 
 std::optional<GgufPreTokenizer> gguf_pre_tokenizer(std::string_view name) {
   if (name.empty()) name = "default";  // as files of before 2024 are
   for (const Row& row : kTable)
     if (lists(row.names, name)) return GgufPreTokenizer{spec_of(row.style), row.style.ignore_merges};
+  return std::nullopt;
+}
+
+std::optional<std::string_view> gguf_pre_tokenizer_name(const json& spec, bool ignore_merges) {
+  if (!spec.is_object()) return std::nullopt;
+  const json single = json::array({spec});
+  const json& steps = spec.value("type", "") == "Sequence" ? spec.at("pretokenizers") : single;
+  std::vector<std::string> splits;
+  std::optional<Tail> tail;
+  for (const json& step : steps)
+    if (!add_step(step, splits, tail)) return std::nullopt;
+  for (const Row& row : kTable)
+    if (tail == row.style.tail && ignore_merges == row.style.ignore_merges && same_splits(row.style, splits))
+      return row.written.empty() ? row.names.substr(0, row.names.find(' ')) : row.written;
   return std::nullopt;
 }
 

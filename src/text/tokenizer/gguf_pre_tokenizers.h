@@ -16,4 +16,7 @@ struct GgufPreTokenizer {
 // From the value of tokenizer.ggml.pre; nothing when the name is unknown.
 std::optional<GgufPreTokenizer> gguf_pre_tokenizer(std::string_view name);
 
+// The reverse: the name under which files carry this pre-tokenizer; nothing when it has none.
+std::optional<std::string_view> gguf_pre_tokenizer_name(const json& spec, bool ignore_merges);
+
 }  // namespace quaver::text
