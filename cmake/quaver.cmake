@@ -12,7 +12,7 @@ endif()
 # So names in anonymous namespaces differ within a folder. Off gives one command per file, as editors want.
 option(QUAVER_UNITY "Compile files that share slow headers together" ON)
 function(quaver_together target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${QUAVER_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${QUAVER_UNITY} UNITY_BUILD_BATCH_SIZE 4)
 endfunction()
 
 find_program(CCACHE ccache)

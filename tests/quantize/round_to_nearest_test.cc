@@ -16,9 +16,9 @@
 namespace quaver::quantize {
 namespace {
 
-constexpr int64_t kOut = 1000, kIn = 1536;  // two slices, the second one short of a block of 128 rows
+constexpr int64_t kManyRows = 1000, kManyCols = 1536;  // two slices, the second one short of a block of 128 rows
 
-at::Tensor large_weight() { return at::randn({kOut, kIn}).to(at::kBFloat16); }
+at::Tensor large_weight() { return at::randn({kManyRows, kManyCols}).to(at::kBFloat16); }
 
 QuantWeight rounded_whole(const at::Tensor& weight, const Scheme& scheme) {
   if (scheme.data_type != DataType::kInt) return make_tunable(weight, scheme)->quantized();
