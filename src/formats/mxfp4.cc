@@ -173,6 +173,7 @@ std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
 
 const Format kMxfp4Format = {
     .name = kName,
+    .methods = {kName},
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

@@ -48,7 +48,8 @@ class GgufExporter {
       progress_.update(static_cast<int64_t>(++done), static_cast<int64_t>(infos_.size()), info.name);
       return TensorView{info.dtype, info.shape, std::move(blocks.bytes)};
     };
-    write_gguf(options_.output, metadata, infos_, source, check_written);
+    write_gguf(options_.output, metadata, infos_, source,
+               [this](const fs::path& partial) { check_written(partial); });
     return report();
   }
 
@@ -90,11 +91,11 @@ class GgufExporter {
     if (blocks) metadata.add_u32("general.quantization_version", kQuantizationVersion);
   }
 
-  static void check_written(const fs::path& partial) {
+  void check_written(const fs::path& partial) const {
     try {
       models::open_gguf_checkpoint(partial);
       const GgufFile file = GgufFile::open(partial);
-      if (file.find("tokenizer.ggml.model"))
+      if (model_.makes_vocabulary() && file.find("tokenizer.ggml.model"))
         tokenizer_from_gguf(models::gguf_vocabulary(file), partial.string());
     } catch (const Error& error) {
       fail(ErrorKind::kInternal, "what was written can't be read back: ", error.what());

@@ -35,6 +35,7 @@ class GgufOfFile : public GgufModel {
   }
 
   const std::vector<GgufStoredTensor>& tensors() const override { return tensors_; }
+  bool makes_vocabulary() const override { return false; }
 
   void add_metadata(GgufMetadata& metadata) const override {
     constexpr std::array<std::string_view, 3> kOfTheFile = {"general.alignment", "general.file_type",

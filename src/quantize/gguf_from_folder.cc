@@ -57,6 +57,7 @@ class GgufOfFolder : public GgufModel {
   }
 
   const std::vector<GgufStoredTensor>& tensors() const override { return tensors_; }
+  bool makes_vocabulary() const override { return true; }
 
   void add_metadata(GgufMetadata& metadata) const override { metadata = metadata_; }
 

@@ -26,6 +26,8 @@ class GgufModel {
   virtual const std::vector<GgufStoredTensor>& tensors() const = 0;
   // All but what says how tensors are quantized.
   virtual void add_metadata(GgufMetadata& metadata) const = 0;
+  // False: the vocabulary is another file's, whatever it is worth.
+  virtual bool makes_vocabulary() const = 0;
   // The type that holds this tensor's values as they are. Error(kInvalidInput) naming it when none does.
   virtual DType kept_type(size_t tensor) = 0;
   virtual GgufBlocks blocks(size_t tensor, DType type) = 0;

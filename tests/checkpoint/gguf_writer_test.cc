@@ -67,9 +67,8 @@ TEST(GgufWriter, WhatReadersWouldRefuse) {
   EXPECT_THAT(refused({{"a", DType::kF32, {1, 1, 1, 1, 1}, 4}}), HasSubstr("5 dimensions"));
   EXPECT_THAT(refused({{"a", DType::kQ4_K, {2, 128}, 144}}), HasSubstr("rows of 128 don't fill q4_k"));
   EXPECT_THAT(refused({{"a", DType::kU16, {2}, 4}}), HasSubstr("GGUF has no type u16"));
-  EXPECT_THAT(refused({{"a", DType::kF32, {int64_t{1} << 31, int64_t{1} << 31}, 4}}),
-              HasSubstr("announced were 4"));
-  EXPECT_THAT(refused({{"a", DType::kF32, {int64_t{1} << 40, int64_t{1} << 40}, 4}}), HasSubstr("overflows"));
+  EXPECT_THAT(refused({{"a", DType::kF32, {3, 2}, 4}}), HasSubstr("announced were 4"));
+  EXPECT_THAT(refused({{"a", DType::kF32, {int64_t{1} << 31, int64_t{1} << 31}, 4}}), HasSubstr("overflows"));
   GgufMetadata metadata;
   metadata.add_bool("k", true);
   EXPECT_THAT(catch_error([&] { metadata.add_u32("k", 1); }).message, HasSubstr("can't be written twice"));

@@ -13,7 +13,7 @@ namespace {
 
 const at::Device kGpu(at::kCUDA, 0);
 
-std::vector<QuantOptions> all_options() {
+std::vector<QuantOptions> options_on_devices() {
   std::vector<QuantOptions> all;
   for (int bits = 2; bits <= 8; ++bits)
     for (bool zeros : {false, true})
@@ -24,7 +24,7 @@ std::vector<QuantOptions> all_options() {
 }
 
 TEST(DeviceQuantWeightCuda, ExpandsToTheSameBits) {
-  for (const QuantOptions& options : all_options())
+  for (const QuantOptions& options : options_on_devices())
     for (int64_t in : {64, 72, 576}) {
       DeviceQuantWeight weight(random_quant_weight(24, in, options, 7), kGpu);
       for (at::ScalarType dtype : {at::kFloat, at::kHalf, at::kBFloat16}) {
@@ -38,7 +38,7 @@ TEST(DeviceQuantWeightCuda, ExpandsToTheSameBits) {
 TEST(DeviceQuantWeightCuda, MultipliesAFewRows) {
   c10::InferenceMode no_gradients;
   int64_t direct = 0;
-  for (const QuantOptions& options : all_options())
+  for (const QuantOptions& options : options_on_devices())
     for (int64_t in : {64, 72, 576}) {
       DeviceQuantWeight weight(random_quant_weight(25, in, options, 7), kGpu);
       at::Tensor bias = randn({25}, 3).to(kGpu);

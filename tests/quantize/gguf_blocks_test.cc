@@ -76,7 +76,7 @@ TEST(GgufBlocksTest, OthersAreRoundedAnew) {
   QuantWeight tiny = coded(Element::kInt4, 64, {1e-9f, 1e-9f});  // no half precision number is near
   EXPECT_EQ(to_gguf_blocks(tiny, DType::kQ4_0, "w").fate, ValueFate::kRounded);
   QuantWeight ordered = coded(Element::kInt4, 32, {0.5f, 0.25f, 0.125f, 3.0f});
-  for (int32_t i = 0; i < 64; ++i) ordered.permutation.push_back(63 - i);
+  for (int32_t i = 0; i < 64; ++i) ordered.permutation.push_back(i * 2 % 64 + i / 32);
   EXPECT_EQ(to_gguf_blocks(ordered, DType::kQ4_0, "w").fate, ValueFate::kRounded);
   EXPECT_EQ(to_gguf_blocks(coded(Element::kInt8, 32, {1, 1, 1, 1}), DType::kQ4_0, "w").fate,
             ValueFate::kRounded);

@@ -66,16 +66,22 @@ TEST_P(OnlineModels, RoundsTheLayersOfBlocksAndNoOther) {
   };
   nn::WeightSource source(*checkpoint, options);
   std::unique_ptr<models::CausalLm> model = models::load_causal_lm(source);
-  std::set<std::string> expected;
+  std::set<std::string> expected, unfit;
   for (int64_t i = 0; i < model->info().num_layers; ++i)
     for (const auto& linear : model->block(i).linears()) {
-      expected.insert(cat(model->info().blocks_prefix, ".", i, ".", linear.name));
+      const std::string name = cat(model->info().blocks_prefix, ".", i, ".", linear.name);
+      if (linear.linear->out_features() % 32 != 0 || linear.linear->in_features() % 32 != 0) {
+        unfit.insert(name);
+        continue;
+      }
+      expected.insert(name);
       ASSERT_NE(linear.linear->quant_weight(), nullptr) << linear.name;
       EXPECT_EQ(linear.linear->quant_weight()->element, Element::kInt4);
     }
   EXPECT_EQ(rounded, expected);
   for (const std::string& layer : left)
-    EXPECT_TRUE(layer == model->info().head || layer.ends_with(".mlp.gate")) << layer;
+    EXPECT_TRUE(layer == model->info().head || layer.ends_with(".mlp.gate") || unfit.contains(layer))
+        << layer;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, OnlineModels,

@@ -16,7 +16,8 @@
 namespace quaver::quantize {
 namespace {
 
-constexpr int64_t kManyRows = 1000, kManyCols = 1536;  // two slices, the second one short of a block of 128 rows
+constexpr int64_t kManyRows = 1000,
+                  kManyCols = 1536;  // two slices, the second one short of a block of 128 rows
 
 at::Tensor large_weight() { return at::randn({kManyRows, kManyCols}).to(at::kBFloat16); }
 

@@ -34,8 +34,10 @@ TEST_P(GgufVocabularyRoundTrip, CutsTextsAsBefore) {
   EXPECT_EQ(vocabulary.types.back(), 5) << "unused";
   size_t compared = 0;
   for (const std::string& text : golden_texts()) {
-    // Composed letters apart: a GGUF has no normal forms.
-    if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; })) continue;
+    // Composed letters apart, and tokens that strip spaces or must stand alone: a GGUF has neither.
+    if (std::ranges::any_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }) ||
+        text.find("stok") != std::string::npos || text.find("wtok") != std::string::npos)
+      continue;
     ASSERT_EQ(again->encode(text, false), original->encode(text, false)) << text;
     ++compared;
   }

@@ -68,8 +68,8 @@ VARIANTS = {
 # Bodies that round where the formulas say so.
 BODIES = {"gpt_oss": dict(attn_implementation="eager", experts_implementation="eager")}
 
-# Where bfloat16 chooses the same experts as float32; the others take theirs from their place in the list.
-SEEDS = {"gpt_oss": 1002, "deepseek_v3": 1000, "deepseek_v2_lite": 1200, "deepseek_v2_groups": 1500}
+# Where no expert is chosen by a hair, so that bfloat16 chooses the same; the others take theirs from their place in the list.
+SEEDS = {"gpt_oss": 2643, "deepseek_v3": 1000, "deepseek_v2_lite": 1200, "deepseek_v2_groups": 1500}
 
 
 def fill(model, seed):
