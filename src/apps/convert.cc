@@ -77,6 +77,8 @@ int64_t to_new_values(const ConvertFlags& flags, bool is_quantized) {
                  .method = flags.method == "rtn" ? Method::kRtn : Method::kAutoRound,
                  .overwrite = flags.overwrite};
   job.rules.base = scheme_from_name(flags.scheme);
+  // Rounding to nearest takes from calibration only the ranges of inputs, where the scheme fixes them.
+  if (job.method == Method::kRtn) job.calibration.nsamples = 16, job.calibration.seqlen = 512;
   return run_job(job, {.progress = progress.get()}).bytes;
 }
 
