@@ -117,7 +117,8 @@ int run_convert(ConvertFlags flags) {
     print_result(flags, cat(flags.to, ", the same values"), to_same_values(flags, *format));
     return 0;
   }
-  bool is_quantized = detect_format(*models::open_model(flags.model)) != nullptr;
+  const Format* source = detect_format(*models::open_model(flags.model));
+  const bool is_quantized = source && !source->has_plain_values;
   int64_t bytes = to_new_values(flags, is_quantized);
   print_result(flags, cat(flags.to, ", rounded anew to ", flags.scheme, " by ", flags.method), bytes);
   return 0;

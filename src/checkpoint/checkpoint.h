@@ -66,6 +66,11 @@ class Checkpoint {
   // long as the view's buffer lives; mapped where possible, so nothing is copied.
   virtual TensorView read(std::string_view name) const = 0;
 
+  // Where the file holds a tensor in blocks of codes and `read` gives their values: the blocks as they are,
+  // and their type. Else what `read` gives. Preconditions as there.
+  virtual DType stored_type(std::string_view name) const { return find(name)->dtype; }
+  virtual TensorView read_stored(std::string_view name) const { return read(name); }
+
   // A hint that this tensor is not needed for now: mapped pages leave the resident set. Views stay valid.
   virtual void release(std::string_view /*name*/) const {}
 

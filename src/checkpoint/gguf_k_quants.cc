@@ -113,7 +113,7 @@ Group range_weights(const float* x) {
   return weight;
 }
 
-// Six bits each, as gguf_dequantize.cc's scale_min reads them.
+// Six bits each, as gguf_block.cc reads them.
 void put_scale_min(std::byte* out, size_t group, unsigned scale, unsigned min) {
   if (group < 4) {
     out[group] |= static_cast<std::byte>(scale);

@@ -35,7 +35,7 @@ float inverse_of(float step) {
 
 uint8_t cut(float value, int top) { return static_cast<uint8_t>(std::min(static_cast<int>(value), top)); }
 
-// Low nibbles as "P8" of gguf_dequantize.cc; fifth bits, where there are any, in 4 bytes before them.
+// Low nibbles as "P8" of gguf_block.cc; fifth bits, where there are any, in 4 bytes before them.
 void store_codes(const BlockCodes& codes, bool fifth_bits, std::byte* out) {
   if (fifth_bits) {
     uint32_t high = 0;

@@ -68,6 +68,9 @@ struct Format {
   std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&);
   // The layers that are quantized, in the order of their tensors. Null: they are named as their tensors are.
   std::vector<std::string> (*layers)(const Checkpoint&) = nullptr;
+  // The checkpoint gives the values of quantized tensors too, as plain ones: jobs that want a plain model
+  // take those.
+  bool has_plain_values = false;
 };
 
 // All rows, in the order in which they are asked.

@@ -11,6 +11,7 @@
 #include "formats/compressed_tensors.h"
 #include "formats/format.h"
 #include "formats/fp8.h"
+#include "formats/gguf.h"
 #include "formats/modelopt.h"
 #include "formats/mxfp4.h"
 #include "formats/quantization_config.h"
@@ -30,8 +31,9 @@ std::string supported_names() {
 
 std::span<const Format> all_formats() {
   static const Format formats[] = {
-      kAutoRoundFormat, kAutoGptqFormat, kAutoAwqFormat,      kFp8Format,     kCompressedTensorsFormat,
-      kModelOptFormat,  kQuarkFormat,    kBitsAndBytesFormat, kTorchAoFormat, kMxfp4Format};
+      kAutoRoundFormat,         kAutoGptqFormat, kAutoAwqFormat, kFp8Format,
+      kCompressedTensorsFormat, kModelOptFormat, kQuarkFormat,   kBitsAndBytesFormat,
+      kTorchAoFormat,           kMxfp4Format,    kGgufFormat};
   return formats;
 }
 

@@ -41,10 +41,13 @@ std::vector<float> decode_one_level(const Scales& scales) {
       return decode_as<uint8_t>(scales.data.bytes(), e8m0_to_float);
     case ScaleCodec::kE5M3:
       return decode_as<uint8_t>(scales.data.bytes(), e5m3_to_float);
-    default:
-      fail(ErrorKind::kUnsupported, "scales of type ", scale_codec_info(scales.codec).name,
-           " have no decoder");
+    case ScaleCodec::kU6:
+    case ScaleCodec::kU4:
+      return decode_as<uint8_t>(scales.data.bytes(), [](uint8_t v) { return static_cast<float>(v); });
+    case ScaleCodec::kI8:
+      return decode_as<int8_t>(scales.data.bytes(), [](int8_t v) { return static_cast<float>(v); });
   }
+  fail(ErrorKind::kInternal, "no such scale codec");
 }
 
 size_t level_bytes(const Scales& scales) {

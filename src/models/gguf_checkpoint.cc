@@ -17,14 +17,17 @@ namespace {
 bool is_block_type(DType dtype) { return dtype_info(dtype).block_elements > 1; }
 
 // Rows of one head lie as (pair, half) and must lie as (half, pair).
-void unpermute_rows(std::vector<float>& values, int64_t heads, int64_t rows) {
-  int64_t cols = static_cast<int64_t>(values.size()) / rows, head_dim = rows / heads, half = head_dim / 2;
-  std::vector<float> source = values;
+Buffer unpermute_rows(std::span<const std::byte> source, int64_t heads, int64_t rows) {
+  const int64_t bytes = static_cast<int64_t>(source.size()) / rows, head_dim = rows / heads,
+                half = head_dim / 2;
+  std::byte* target = nullptr;
+  Buffer result = Buffer::allocate(source.size(), target);
   for (int64_t row = 0; row < rows; ++row) {
     int64_t within = row % head_dim;
     int64_t from = row - within + 2 * (within % half) + within / half;
-    std::copy_n(source.begin() + from * cols, cols, values.begin() + row * cols);
+    std::copy_n(source.begin() + from * bytes, bytes, target + row * bytes);
   }
+  return result;
 }
 
 Buffer encode(const std::vector<float>& values, DType dtype) {
@@ -64,23 +67,38 @@ class GgufCheckpoint : public Checkpoint {
     return nullptr;
   }
 
-  TensorView read(std::string_view name) const override {
-    const TensorInfo* info = find(name);
-    require(info != nullptr, ErrorKind::kNotFound, path().string(), ": has no tensor ", name);
-    const GgufTensorSource& source = sources_.find(name)->second;
+  DType stored_type(std::string_view name) const override {
+    return file_.find_tensor(source_of(name).stored_name)->info.dtype;
+  }
+
+  TensorView read_stored(std::string_view name) const override {
+    const GgufTensorSource& source = source_of(name);
     TensorView stored = file_.read(source.stored_name);
     if (source.expert >= 0) stored.data = slice(stored, source.expert);
-    stored.shape = info->shape;
-    bool as_stored = source.interleaved_heads == 0 && !source.plus_one && stored.dtype == info->dtype;
-    if (as_stored) return stored;
+    stored.shape = source.shape;
+    if (source.interleaved_heads > 0)
+      stored.data = unpermute_rows(stored.data.bytes(), source.interleaved_heads, source.shape.at(0));
+    return stored;
+  }
+
+  TensorView read(std::string_view name) const override {
+    TensorView stored = read_stored(name);
+    const DType dtype = find(name)->dtype;
+    const bool plus_one = source_of(name).plus_one;
+    if (!plus_one && stored.dtype == dtype) return stored;
     std::vector<float> values = gguf_dequantize(stored);
-    if (source.plus_one)
+    if (plus_one)
       for (float& value : values) value -= 1.0f;
-    if (source.interleaved_heads > 0) unpermute_rows(values, source.interleaved_heads, info->shape.at(0));
-    return {info->dtype, info->shape, encode(values, info->dtype)};
+    return {dtype, stored.shape, encode(values, dtype)};
   }
 
  private:
+  const GgufTensorSource& source_of(std::string_view name) const {
+    const auto source = sources_.find(name);
+    require(source != sources_.end(), ErrorKind::kNotFound, path().string(), ": has no tensor ", name);
+    return source->second;
+  }
+
   void add(GgufTensorSource source, bool quantized_file) {
     DType stored = file_.find_tensor(source.stored_name)->info.dtype;
     require(can_dequantize_gguf(stored), ErrorKind::kUnsupported, path().string(), ": tensor ",

@@ -35,6 +35,7 @@ at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const 
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
     : checkpoint_(checkpoint), options_(std::move(options)), format_(detect_format(checkpoint)) {
+  if (format_ && format_->has_plain_values && !options_.keep_quantized) format_ = nullptr;
   if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
   if (!kv_cache_) return;
   const std::string where = cat(checkpoint.path().string(), ": asks for keys and values in 8 bits");

@@ -22,9 +22,12 @@ bool same_bytes(const Checkpoint& checkpoint, const std::string& a, const std::s
          std::ranges::equal(first.data.bytes(), second.data.bytes());
 }
 
-nn::Linear tied_head(nn::WeightSource& source, const at::Tensor& embedding, const std::string& table) {
+nn::Linear tied_head(const DecoderConfig& config, nn::WeightSource& source, const at::Tensor& embedding) {
+  const std::string table = cat(config.prefix, ".embed_tokens");
+  if (source.is_quantized(table))
+    return source.linear(table, config.info.vocab_size, config.info.hidden_size);
   nn::Linear head = nn::Linear::plain(embedding, std::nullopt);
-  source.settle(head, {table});
+  source.settle(head, {cat(table, ".weight")});
   return head;
 }
 
@@ -35,7 +38,7 @@ nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::
   bool tied = config.info.tied_embeddings || source.options().force_tied_head;
   if (tied && source.has(stored) && same_bytes(source.checkpoint(), stored, table)) {
     source.ignore(stored);
-    return tied_head(source, embedding, table);
+    return tied_head(config, source, embedding);
   }
   if (source.has(stored) || source.is_quantized(config.head)) {
     if (tied && !source.options().device.is_meta())
@@ -47,7 +50,7 @@ nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::
   require(tied, ErrorKind::kBadFile, file, ": tensor '", stored,
           "' is missing, and tie_word_embeddings is off, so that the embedding can't take its place");
   config.info.tied_embeddings = true;
-  return tied_head(source, embedding, table);
+  return tied_head(config, source, embedding);
 }
 
 // Buffers that older writers saved and that follow from the config.
