@@ -151,6 +151,7 @@ std::vector<std::string> unmatched_rules(const Checkpoint&) { return {}; }
 
 const Format kGgufFormat = {
     .name = "gguf",
+    .methods = {"gguf"},
     .detect = detect,
     .plan = plan,
     .unpack = unpack,

@@ -35,7 +35,8 @@ at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const 
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
     : checkpoint_(checkpoint), options_(std::move(options)), format_(detect_format(checkpoint)) {
-  if (format_ && format_->has_plain_values && !options_.keep_quantized) format_ = nullptr;
+  const bool wants_plain = !options_.keep_quantized || options_.round_plain;
+  if (format_ && format_->has_plain_values && wants_plain) format_ = nullptr;
   if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
   if (!kv_cache_) return;
   const std::string where = cat(checkpoint.path().string(), ": asks for keys and values in 8 bits");

@@ -56,7 +56,7 @@ class OnlineRounding {
  public:
   OnlineRounding(const Checkpoint& checkpoint, const OnlineName& wanted)
       : checkpoint_(checkpoint), wanted_(wanted), scheme_(scheme_from_name(wanted.scheme)) {
-    nn::WeightSource shapes(checkpoint, {.device = at::kMeta});
+    nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .keep_quantized = false});
     const std::unique_ptr<models::CausalLm> shell = models::make_causal_lm_shell(shapes);
     info_ = shell->info();
     plan(quantizable_layers(*shell, checkpoint));
@@ -176,7 +176,8 @@ void check_online_name(std::string_view name) {
 nn::RoundPlain online_rounding(const Checkpoint& checkpoint, const std::string& name) {
   check_online_name(name);
   const OnlineName* wanted = find_online(name);
-  if (const Format* format = detect_format(checkpoint)) {
+  const Format* format = detect_format(checkpoint);
+  if (format && (!format->has_plain_values || !wanted)) {
     require(format_called(name) == format, ErrorKind::kInvalidInput, checkpoint.path().string(),
             " is quantized already, as ", format->name, "; leave --quantization ", name, " out");
     return nullptr;
