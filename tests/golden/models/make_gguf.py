@@ -96,11 +96,12 @@ def write(name):
     config = AutoConfig.for_model(model_type, **{**BASE, **changes})
     model = AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     fill(model, 7)
-    if kind == gguf.GGMLQuantizationType.Q8_0:  # the model computes with what the file can hold, rounded to bfloat16 as readers do
-        for p in model.parameters():
+    if kind == gguf.GGMLQuantizationType.Q8_0:  # the model computes with what the file can hold; the embedding is read as bfloat16
+        for key, p in model.named_parameters():
             if p.dim() == 2:
                 blocks = gguf.quantize(p.detach().numpy(), kind)
-                p.data = torch.from_numpy(gguf.dequantize(blocks, kind).reshape(p.shape)).to(torch.bfloat16).float()
+                p.data = torch.from_numpy(gguf.dequantize(blocks, kind).reshape(p.shape))
+                if "embed" in key: p.data = p.data.to(torch.bfloat16).float()
     state = stacked_experts({k: v.detach().numpy() for k, v in model.state_dict().items()})
     if config.tie_word_embeddings: state.pop("lm_head.weight", None)
     names = gguf.get_tensor_name_map(arch, config.num_hidden_layers)
