@@ -100,8 +100,7 @@ struct QuantWeight {
 };
 
 // Row-major float32 [out, in], the matrix that the layer's input is multiplied with: products code x scale in
-// fp32, then x input_multiplier where there is one. Precondition: the weight is valid. Error(kUnsupported)
-// for elements and scale codecs that have no decoder here.
+// fp32, then x input_multiplier where there is one. Precondition: the weight is valid.
 std::vector<float> dequantize(const QuantWeight& weight);
 
 // One float per group with the second level multiplied in, row-major like the scales.

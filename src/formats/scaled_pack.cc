@@ -21,8 +21,9 @@ void require_packable(const QuantWeight& w, std::string_view layer, bool as_word
   require(!std::holds_alternative<RealMins>(w.offset), ErrorKind::kInvalidInput, "layer '", layer,
           "': this format has no real minima, only integer zero points");
   const ScaleCodec codec = w.scale.codec;
-  require(codec != ScaleCodec::kU6 && codec != ScaleCodec::kU4, ErrorKind::kInvalidInput, "layer '", layer,
-          "': this format has no scales of type ", scale_codec_info(codec).name);
+  require(codec != ScaleCodec::kU6 && codec != ScaleCodec::kU4 && codec != ScaleCodec::kI8,
+          ErrorKind::kInvalidInput, "layer '", layer, "': this format has no scales of type ",
+          scale_codec_info(codec).name);
   require(!w.scale.super || (w.scale.super->codec == ScaleCodec::kF32 &&
                              w.scale.super->data.size_bytes() == 4 && codec == ScaleCodec::kE4M3FN),
           ErrorKind::kInvalidInput, "layer '", layer,

@@ -28,8 +28,8 @@ enum class Element : uint8_t {
   kFP4
 };
 
-// How a scale is stored.
-enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4, kE5M3 };
+// How a scale is stored. The integers lie in a byte each: unsigned ones below 64 or 16, or signed ones.
+enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4, kE5M3, kI8 };
 
 struct ScaleCodecInfo {
   ScaleCodec codec;
@@ -42,6 +42,7 @@ inline constexpr std::array kScaleCodecs = {
     ScaleCodecInfo{ScaleCodec::kBF16, "bf16", 2}, ScaleCodecInfo{ScaleCodec::kE4M3FN, "e4m3fn", 1},
     ScaleCodecInfo{ScaleCodec::kE8M0, "e8m0", 1}, ScaleCodecInfo{ScaleCodec::kU6, "u6", 1},
     ScaleCodecInfo{ScaleCodec::kU4, "u4", 1},     ScaleCodecInfo{ScaleCodec::kE5M3, "e5m3", 1},
+    ScaleCodecInfo{ScaleCodec::kI8, "i8", 1},
 };
 
 static_assert(
