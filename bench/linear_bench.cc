@@ -37,7 +37,7 @@ struct Layer {
     std::minstd_rand random(7);
     for (auto& byte : codes) byte = static_cast<std::byte>(random() >> 8 & (quantized ? 0xff : 0x3f));
     std::vector<float> scales(static_cast<size_t>(shape.n * ((shape.k + 127) / 128)), 0.01f);
-    weight = kernel->prepack({problem, codes, scales.data(), nullptr, nullptr});
+    weight = kernel->prepack({problem, codes, ScaleView::of(scales.data())});
     y.resize(static_cast<size_t>(m * shape.n));
   }
 };
