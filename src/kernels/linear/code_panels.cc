@@ -1,4 +1,4 @@
-// Quantized weights in panels: the rows int_a8_* and int_a32_* of the table.
+// Quantized weights in panels: the rows int_a8_*, int_a32_* and float_a32_* of the table.
 #include "kernels/linear/panel_input.h"
 #include "kernels/linear/panel_pack.h"
 #include "kernels/linear/panel_units.h"
@@ -8,15 +8,18 @@ namespace quaver::kernels {
 namespace {
 
 struct Isa {
+  bool integer;  // of the codes
   int64_t panel_rows;
   void (*run)(const CodePanel&);
   QuantizeBlock quantize;  // null: activations stay float
 };
-constexpr Isa kA8Avx2 = {16, integer_panel_a8_avx2, quantize_block_avx2};
-constexpr Isa kA8Avx512 = {32, integer_panel_a8_avx512, quantize_block_avx512};
-constexpr Isa kA8Vnni = {32, integer_panel_a8_vnni, quantize_block_avx512};
-constexpr Isa kA32Avx2 = {16, integer_panel_a32_avx2, nullptr};
-constexpr Isa kA32Avx512 = {32, integer_panel_a32_avx512, nullptr};
+constexpr Isa kA8Avx2 = {true, 16, integer_panel_a8_avx2, quantize_block_avx2};
+constexpr Isa kA8Avx512 = {true, 32, integer_panel_a8_avx512, quantize_block_avx512};
+constexpr Isa kA8Vnni = {true, 32, integer_panel_a8_vnni, quantize_block_avx512};
+constexpr Isa kA32Avx2 = {true, 16, integer_panel_a32_avx2, nullptr};
+constexpr Isa kA32Avx512 = {true, 32, integer_panel_a32_avx512, nullptr};
+constexpr Isa kFloatA32Avx2 = {false, 16, float_panel_a32_avx2, nullptr};
+constexpr Isa kFloatA32Avx512 = {false, 32, float_panel_a32_avx512, nullptr};
 
 const CodeWeight& weight_of(const LinearPart& part) { return static_cast<const CodeWeight&>(*part.weight); }
 
@@ -60,8 +63,8 @@ void run_parts(std::span<const LinearPart> parts, const LinearInput& input) {
 
 template <bool CpuFeatures::*needed, const Isa& isa>
 bool supports(const LinearProblem& p, const CpuFeatures& cpu) {
-  return cpu.*needed && p.quantized && element_info(p.element).integer && p.group >= 1 && p.group_rows >= 1 &&
-         (isa.quantize == nullptr || !p.exact_activations);
+  return cpu.*needed && p.quantized && element_info(p.element).integer == isa.integer && p.group >= 1 &&
+         p.group_rows >= 1 && (isa.quantize == nullptr || !p.exact_activations);
 }
 
 template <bool CpuFeatures::*needed, const Isa& isa>
@@ -76,5 +79,7 @@ LinearKernel int_a8_avx512_row() { return row<&CpuFeatures::avx512, kA8Avx512>("
 LinearKernel int_a8_avx2_row() { return row<&CpuFeatures::avx2, kA8Avx2>("int_a8_avx2"); }
 LinearKernel int_a32_avx512_row() { return row<&CpuFeatures::avx512, kA32Avx512>("int_a32_avx512"); }
 LinearKernel int_a32_avx2_row() { return row<&CpuFeatures::avx2, kA32Avx2>("int_a32_avx2"); }
+LinearKernel float_a32_avx512_row() { return row<&CpuFeatures::avx512, kFloatA32Avx512>("float_a32_avx512"); }
+LinearKernel float_a32_avx2_row() { return row<&CpuFeatures::avx2, kFloatA32Avx2>("float_a32_avx2"); }
 
 }  // namespace quaver::kernels

@@ -8,11 +8,6 @@
 namespace quaver::kernels {
 namespace {
 
-CodeForm form_of(Element element) {
-  const int bits = element_info(element).bits;
-  return {.bits = bits <= 2 ? 2 : (bits <= 4 ? 4 : 8), .zero = 1 << (bits - 1)};
-}
-
 // The four 2-bit codes in the low byte of `codes`, one per byte.
 uint32_t spread_pairs(uint32_t codes) {
   codes = (codes | codes << 12) & 0x000f000fu;
@@ -35,6 +30,7 @@ CodePlace place_of(const CodeWeight& weight, int64_t lane, int64_t channel) {
   const int64_t second = channel / 4 % 2, half = weight.panel_rows / 2;
   if (weight.form.bits == 2)
     return {lane % half * 4 + channel % 4, static_cast<int>(2 * second + 4 * (lane / half))};
+  if (weight.form.half_shift != 0) return {channel % 8 * weight.panel_rows + lane, 0};
   if (weight.form.bits == 4) return {lane * 4 + channel % 4, static_cast<int>(4 * second)};
   return {(second * weight.panel_rows + lane) * 4 + channel % 4, 0};
 }
@@ -66,14 +62,15 @@ void pack_block(const CodeWeight& weight, const ChannelBlock& block, const Sourc
                 std::byte* target) {
   const std::vector<int32_t>& order = weight.plan.order;
   int32_t i = 0;
-  if (order.empty() && source.bits == weight.form.bits && block.begin * source.bits % 8 == 0)
+  const bool words = source.bits == weight.form.bits && weight.form.half_shift == 0;
+  if (order.empty() && words && block.begin * source.bits % 8 == 0)
     for (; i + 8 <= block.length; i += 8)
       pack_step(weight, source.codes + (block.begin + i) * source.bits / 8,
                 target + i / 8 * weight.step_bytes(), lane);
   for (; i < block.length; ++i) {
     int32_t sorted = block.begin + i;
     int32_t channel = order.empty() ? sorted : order[static_cast<size_t>(sorted)];
-    uint8_t code = read_code(source.codes, source.bytes, channel, source.bits);
+    uint8_t code = weight.form.recoded[read_code(source.codes, source.bytes, channel, source.bits)];
     CodePlace place = place_of(weight, lane, i);
     target[i / 8 * weight.step_bytes() + place.byte] |= static_cast<std::byte>(code << place.shift);
   }
@@ -133,6 +130,9 @@ CodePanel CodeWeight::panel(int64_t index) const {
           .mins = scales_of(mins, begin + min_super_offset),
           .zeros = has_zeros ? begin + zeros_offset : nullptr,
           .zero = form.zero,
+          .values = form.values.data(),
+          .half_shift = form.half_shift,
+          .factor = form.factor,
           .block_steps = plan.steps.data(),
           .blocks = num_blocks(),
           .padded_k = plan.padded_k};
@@ -141,7 +141,7 @@ CodePanel CodeWeight::panel(int64_t index) const {
 std::unique_ptr<CodeWeight> pack_panels(const WeightView& view, int64_t panel_rows) {
   const LinearProblem& p = view.problem;
   auto weight = std::make_unique<CodeWeight>();
-  weight->form = form_of(p.element);
+  weight->form = code_form(p.element);
   if (p.has_mins) weight->form.zero = 0;
   weight->plan = plan_blocks(view);
   weight->scales = plan_scales(view.scales, view, weight->plan);

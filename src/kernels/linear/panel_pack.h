@@ -5,16 +5,11 @@
 
 #include "base/buffer.h"
 #include "kernels/linear/channel_blocks.h"
+#include "kernels/linear/code_form.h"
 #include "kernels/linear/panel_scales.h"
 #include "kernels/linear/panels.h"
 
 namespace quaver::kernels {
-
-// How the codes of one element are held in panels.
-struct CodeForm {
-  int bits = 4;      // 2, 4 or 8; 3-bit codes widen to 4, 5- to 7-bit ones to 8
-  int32_t zero = 0;  // where there are no zero points
-};
 
 struct CodeWeight : Prepacked {
   CodeForm form;

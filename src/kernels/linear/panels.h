@@ -43,12 +43,17 @@ struct PanelScales {
 //   second's, low bits first.
 // 4 bits: for each vector of rows, lane = row, byte i = channel i (low) and channel 4 + i (high).
 // 8 bits: both vectors of rows with channels 0-3, lane = row, byte = channel; then both with channels 4-7.
+// 8 bits that are to stand in halves: [8, panel_rows].
 struct CodePanel {
   int bits;
   const uint8_t* weight;
   PanelScales scales, mins;
   const uint8_t* zeros;  // [blocks, panel_rows], or null: `zero` for all
   int32_t zero;
+  // Floats of 4 bits: the number that each code is, [16]. Of 8: see code_form.h.
+  const float* values;
+  int half_shift;
+  float factor;
   const int32_t* block_steps;  // [blocks] eighths of their padded lengths
   int64_t blocks;
   // Activations: 8-bit with one scale and the sum of its codes per block and row, or exact floats.
@@ -80,6 +85,8 @@ void integer_panel_a8_avx512(const CodePanel& panel);
 void integer_panel_a8_vnni(const CodePanel& panel);
 void integer_panel_a32_avx2(const CodePanel& panel);
 void integer_panel_a32_avx512(const CodePanel& panel);
+void float_panel_a32_avx2(const CodePanel& panel);
+void float_panel_a32_avx512(const CodePanel& panel);
 
 QuantizedBlock quantize_block_avx2(const float* x, int64_t n, int8_t* codes);
 QuantizedBlock quantize_block_avx512(const float* x, int64_t n, int8_t* codes);

@@ -318,6 +318,18 @@ std::vector<Weight> weights_for(const Shape& s) {
            .mins = true},
           24);
   add({.codec = ScaleCodec::kBF16, .mins = true}, 25);
+  for (const ElementInfo& element : kElements) {
+    if (element.integer) continue;
+    add({.element = element.element}, 29);
+    add({.element = element.element,
+         .group = 16,
+         .permuted = true,
+         .codec = ScaleCodec::kE4M3FN,
+         .second = Second::kDivisor},
+        30);
+    add({.element = element.element, .group = 32, .codec = ScaleCodec::kE8M0, .mins = true}, 31);
+    add({.element = element.element, .group_rows = 128, .multiplier = true}, 32);
+  }
   for (int64_t rows : {int64_t{4}, int64_t{128}, s.n})
     add({.element = Element::kInt8, .zeros = true, .group_rows = rows, .multiplier = true}, 26);
   return weights;
@@ -398,6 +410,28 @@ TEST(Linear, ScalesAreDecodedToTheLastBit) {
     }
 }
 
+// Every code of a float element has a row of its own, whose only channel it is.
+TEST(Linear, FloatCodesAreDecodedToTheLastBit) {
+  for (const ElementInfo& element : kElements) {
+    if (element.integer) continue;
+    int64_t n = 1 << element.bits;
+    Weight w =
+        quantized_weight(n, 1, {.element = element.element, .group = 1, .codec = ScaleCodec::kE8M0}, 33);
+    std::vector<float> values;
+    for (int64_t r = 0; r < n; ++r) {
+      values.push_back(element_value(element.element, static_cast<uint8_t>(r)));
+      w.codes[static_cast<size_t>(r)] = static_cast<std::byte>(std::isfinite(values.back()) ? r : 0);
+      if (!std::isfinite(values.back())) values.back() = 0;
+      w.scales.codes[static_cast<size_t>(r)] = std::byte{127};  // 1
+    }
+    Input in = {1, 1, 1, {1.0f}};
+    for (const LinearKernel& kernel : linear_kernels()) {
+      if (!kernel.supports(w.problem, cpu_features())) continue;
+      EXPECT_EQ(multiply(kernel, w, in, 0, 1, nullptr), values) << kernel.name << " " << element.name;
+    }
+  }
+}
+
 // What decoding a token reads: the codes and scales as the checkpoint has them, and a float per row for the
 // second level.
 TEST(Linear, PanelsAreNoLargerThanTheWeight) {
@@ -410,6 +444,8 @@ TEST(Linear, PanelsAreNoLargerThanTheWeight) {
            Case{{.element = Element::kInt4, .group = 32, .codec = ScaleCodec::kF16}, 4.5},
            Case{{.element = Element::kInt8, .group = 64, .codec = ScaleCodec::kE8M0}, 8.125},
            Case{{.element = Element::kInt4, .group = 32, .codec = ScaleCodec::kU6, .mins = true}, 4.5},
+           Case{{.element = Element::kE2M1, .group = 32, .codec = ScaleCodec::kE8M0}, 4.25},
+           Case{{.element = Element::kE4M3FN, .group = 128, .group_rows = 128}, 8.25},
        }) {
     Weight w = quantized_weight(64, 1024, c.options, 28);
     for (const LinearKernel& kernel : linear_kernels()) {
@@ -512,6 +548,10 @@ TEST(Linear, TheChosenRowFollowsTheLevelAndTheProblem) {
   EXPECT_STREQ(choose_linear_kernel(w4, {.avx2 = true, .avx512 = true, .avx512_vnni = true}).name,
                "int_a8_vnni");
   EXPECT_STREQ(choose_linear_kernel(bf16, {.avx2 = true}).name, "plain_avx2");
+  LinearProblem fp8 = {.n = 8, .k = 64, .quantized = true, .element = Element::kE4M3FN, .group = 32};
+  EXPECT_STREQ(choose_linear_kernel(fp8, {}).name, "reference_scalar");
+  EXPECT_STREQ(choose_linear_kernel(fp8, {.avx2 = true}).name, "float_a32_avx2");
+  EXPECT_STREQ(choose_linear_kernel(fp8, {.avx2 = true, .avx512 = true}).name, "float_a32_avx512");
   w4.exact_activations = true;
   EXPECT_STREQ(choose_linear_kernel(w4, {.avx2 = true, .avx512 = true, .avx512_vnni = true}).name,
                "int_a32_avx512");
