@@ -11,8 +11,6 @@ namespace quaver::nn {
 
 namespace {
 
-bool kernels_know(const QuantWeight& weight) { return element_info(weight.element).integer; }
-
 // Scales or minima as the kernels take them: the first level as it is stored, those above it as floats.
 struct BorrowedScales {
   std::vector<float> super;
@@ -86,7 +84,6 @@ std::unique_ptr<KernelWeight> KernelWeight::prepack(const kernels::WeightView& v
 }
 
 std::unique_ptr<KernelWeight> KernelWeight::of(const QuantWeight& weight, bool exact_activations) {
-  if (!kernels_know(weight)) return nullptr;
   const auto* zeros = std::get_if<IntegerZeros>(&weight.offset);
   const auto* real = std::get_if<RealMins>(&weight.offset);
   const BorrowedScales scales(weight.scale);
@@ -106,7 +103,7 @@ std::unique_ptr<KernelWeight> KernelWeight::of(const at::Tensor& plain) {
 }
 
 const kernels::LinearKernel* KernelWeight::choose(const QuantWeight& weight, bool exact_activations) {
-  return kernels_know(weight) ? find_kernel(problem_of(weight, exact_activations)) : nullptr;
+  return find_kernel(problem_of(weight, exact_activations));
 }
 
 const kernels::LinearKernel* KernelWeight::choose(const at::Tensor& plain) {
