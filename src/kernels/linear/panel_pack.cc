@@ -30,26 +30,24 @@ CodePlace place_of(const CodeWeight& weight, int64_t lane, int64_t channel) {
   const int64_t second = channel / 4 % 2, half = weight.panel_rows / 2;
   if (weight.form.bits == 2)
     return {lane % half * 4 + channel % 4, static_cast<int>(2 * second + 4 * (lane / half))};
-  if (weight.form.half_shift != 0) return {channel % 8 * weight.panel_rows + lane, 0};
   if (weight.form.bits == 4) return {lane * 4 + channel % 4, static_cast<int>(4 * second)};
   return {(second * weight.panel_rows + lane) * 4 + channel % 4, 0};
 }
 
-// Eight whole channels at once, for codes that are stored as wide as they are packed.
-void pack_step(const CodeWeight& weight, const std::byte* source, std::byte* step, int64_t lane) {
-  const CodePlace first = place_of(weight, lane, 0), second = place_of(weight, lane, 4);
-  uint32_t words[2] = {};
-  std::memcpy(words, source, static_cast<size_t>(weight.form.bits));
-  if (weight.form.bits == 2)
-    words[1] = spread_pairs(words[0] >> 8), words[0] = spread_pairs(words[0] & 0xffu);
-  if (weight.form.bits == 4)
-    words[1] = spread_nibbles(words[0] >> 16), words[0] = spread_nibbles(words[0] & 0xffffu);
-  for (const auto& [place, word] : {std::pair{first, words[0]}, {second, words[1]}}) {
-    uint32_t present;
-    std::memcpy(&present, step + place.byte, 4);
-    present |= word << place.shift;
-    std::memcpy(step + place.byte, &present, 4);
-  }
+// Eight whole channels at once, for codes that are stored as wide as they are packed: as words of four bytes.
+void spread_step(const std::byte* source, int bits, uint32_t (&words)[2]) {
+  std::memcpy(words, source, static_cast<size_t>(bits));
+  if (bits == 8) return;
+  const uint32_t both = words[0];
+  words[0] = bits == 2 ? spread_pairs(both & 0xffu) : spread_nibbles(both & 0xffffu);
+  words[1] = bits == 2 ? spread_pairs(both >> 8) : spread_nibbles(both >> 16);
+}
+
+void add_word(std::byte* target, uint32_t word) {
+  uint32_t present;
+  std::memcpy(&present, target, 4);
+  present |= word;
+  std::memcpy(target, &present, 4);
 }
 
 struct SourceRow {
@@ -58,21 +56,42 @@ struct SourceRow {
   int bits;
 };
 
-void pack_block(const CodeWeight& weight, const ChannelBlock& block, const SourceRow& source, int64_t lane,
-                std::byte* target) {
-  const std::vector<int32_t>& order = weight.plan.order;
+int32_t channel_at(const CodeWeight& weight, int32_t sorted) {
+  return weight.plan.order.empty() ? sorted : weight.plan.order[static_cast<size_t>(sorted)];
+}
+
+// Eights of channels that lie in words of the source; returns how many channels.
+int32_t pack_steps(const CodeWeight& weight, const ChannelBlock& block, const SourceRow& source, int64_t lane,
+                   std::byte* target) {
   int32_t i = 0;
-  const bool words = source.bits == weight.form.bits && weight.form.half_shift == 0;
-  if (order.empty() && words && block.begin * source.bits % 8 == 0)
-    for (; i + 8 <= block.length; i += 8)
-      pack_step(weight, source.codes + (block.begin + i) * source.bits / 8,
-                target + i / 8 * weight.step_bytes(), lane);
-  for (; i < block.length; ++i) {
-    int32_t sorted = block.begin + i;
-    int32_t channel = order.empty() ? sorted : order[static_cast<size_t>(sorted)];
-    uint8_t code = weight.form.recoded[read_code(source.codes, source.bytes, channel, source.bits)];
+  if (!weight.plan.order.empty() || source.bits != weight.form.bits || block.begin * source.bits % 8 != 0)
+    return i;
+  const CodePlace first = place_of(weight, lane, 0), second = place_of(weight, lane, 4);
+  for (; i + 8 <= block.length; i += 8, target += weight.step_bytes()) {
+    uint32_t words[2] = {};
+    spread_step(source.codes + (block.begin + i) * source.bits / 8, source.bits, words);
+    add_word(target + first.byte, words[0] << first.shift);
+    add_word(target + second.byte, words[1] << second.shift);
+  }
+  return i;
+}
+
+void pack_words(const CodeWeight& weight, const ChannelBlock& block, const SourceRow& source, int64_t lane,
+                std::byte* target) {
+  for (int32_t i = pack_steps(weight, block, source, lane, target); i < block.length; ++i) {
+    uint8_t code = read_code(source.codes, source.bytes, channel_at(weight, block.begin + i), source.bits);
     CodePlace place = place_of(weight, lane, i);
     target[i / 8 * weight.step_bytes() + place.byte] |= static_cast<std::byte>(code << place.shift);
+  }
+}
+
+void pack_halves(const CodeWeight& weight, const ChannelBlock& block, const SourceRow& source, int64_t lane,
+                 std::byte* target) {
+  for (int32_t i = 0; i < block.length; ++i) {
+    int32_t channel = channel_at(weight, block.begin + i);
+    uint8_t code = source.bits == 8 ? static_cast<uint8_t>(source.codes[channel])
+                                    : read_code(source.codes, source.bytes, channel, source.bits);
+    target[i * weight.panel_rows + lane] = static_cast<std::byte>(weight.form.recoded[code]);
   }
 }
 
@@ -91,7 +110,7 @@ void pack_row(const WeightView& view, const CodeWeight& weight, int64_t row, std
     if (view.zeros)
       panel[weight.zeros_offset + b * weight.panel_rows + lane] = static_cast<std::byte>(view.zeros[index]);
     target += weight.scale_bytes();
-    pack_block(weight, block, source, lane, target);
+    (weight.form.half_shift != 0 ? pack_halves : pack_words)(weight, block, source, lane, target);
     target += block.steps() * weight.step_bytes();
   }
   const int64_t first = view.scale_index(row, 0);
