@@ -16,6 +16,19 @@ struct Shape {
   int64_t n, k;
 };
 
+// How a weight is stored.
+struct Kind {
+  std::string name;
+  bool quantized = true;  // else bf16
+  Element element = Element::kInt4;
+  int64_t group = 128, group_rows = 1;
+  ScaleCodec codec = ScaleCodec::kF32;
+  bool second = false;  // a second level of scales: one number
+  bool mins = false;
+};
+const Kind kBF16 = {"bf16", false};
+Kind integer(int bits) { return {"w" + std::to_string(bits), true, integer_element(bits)}; }
+
 // One random weight, prepacked for one kernel.
 struct Layer {
   LinearProblem problem;
@@ -23,21 +36,32 @@ struct Layer {
   std::unique_ptr<Prepacked> weight;
   std::vector<float> y;
 
-  Layer(Shape shape, bool quantized, int bits, const std::string& kernel_name, int64_t m) {
+  Layer(Shape shape, const Kind& kind, const std::string& kernel_name, int64_t m) {
     problem = {.n = shape.n,
                .k = shape.k,
-               .quantized = quantized,
+               .quantized = kind.quantized,
                .plain = DType::kBF16,
-               .element = integer_element(bits),
-               .group = 128};
+               .element = kind.element,
+               .group = kind.group,
+               .group_rows = kind.group_rows,
+               .has_mins = kind.mins};
     kernel = &choose_linear_kernel(problem);
     for (const LinearKernel& row : linear_kernels())
       if (row.name == kernel_name && row.supports(problem, cpu_features())) kernel = &row;
-    std::vector<std::byte> codes(static_cast<size_t>(shape.n * shape.k * (quantized ? bits : 16) / 8));
+    int bits = kind.quantized ? element_info(kind.element).bits : 16;
+    std::vector<std::byte> codes(static_cast<size_t>(shape.n * shape.k * bits / 8));
     std::minstd_rand random(7);
-    for (auto& byte : codes) byte = static_cast<std::byte>(random() >> 8 & (quantized ? 0xff : 0x3f));
-    std::vector<float> scales(static_cast<size_t>(shape.n * ((shape.k + 127) / 128)), 0.01f);
-    weight = kernel->prepack({problem, codes, scales.data(), nullptr, nullptr});
+    // Neither NaN nor infinity, whatever the bytes mean.
+    for (auto& byte : codes) byte = static_cast<std::byte>(random() >> 8 & (bits < 8 ? 0xff : 0x3f));
+    int64_t count =
+        (shape.n + kind.group_rows - 1) / kind.group_rows * ((shape.k + kind.group - 1) / kind.group);
+    std::vector<std::byte> scales(static_cast<size_t>(count * scale_codec_info(kind.codec).bytes),
+                                  std::byte{0x38});
+    const float one = 1.0f;
+    ScaleView view = {
+        .codec = kind.codec, .codes = scales.data(), .super = kind.second ? &one : nullptr, .share = count};
+    weight = kernel->prepack(
+        {.problem = problem, .codes = codes, .scales = view, .mins = kind.mins ? view : ScaleView()});
     y.resize(static_cast<size_t>(m * shape.n));
   }
 };
@@ -59,10 +83,10 @@ struct Model {
   std::byte* memory = nullptr;
   std::vector<float> x;
 
-  void add(std::vector<Shape> shapes, bool quantized, int bits, const std::string& kernel, int64_t m) {
+  void add(std::vector<Shape> shapes, const Kind& kind, const std::string& kernel, int64_t m) {
     Group group;
     for (Shape s : shapes) {
-      group.layers.emplace_back(s, quantized, bits, kernel, m);
+      group.layers.emplace_back(s, kind, kernel, m);
       bytes += static_cast<int64_t>(group.layers.back().weight->size_bytes());
       multiplications += s.n * s.k;
     }
@@ -99,53 +123,77 @@ void report(benchmark::State& state, const Model& model, int64_t m) {
   state.counters["tok/s"] = benchmark::Counter(static_cast<double>(m) * rounds, benchmark::Counter::kIsRate);
 }
 
-// All linear layers of 30 blocks 576 wide, and a head where `head_bits` is not 0.
-void whole_model(benchmark::State& state, int64_t m, bool quantized, int bits, int head_bits,
-                 std::string kernel) {
+// All linear layers of 30 blocks 576 wide, and a head where one is given.
+void whole_model(benchmark::State& state, int64_t m, const Kind& kind, const Kind* head,
+                 const std::string& kernel) {
   Model model;
   for (int i = 0; i < 30; ++i) {
-    model.add({{576, 576}, {192, 576}, {192, 576}}, quantized, bits, kernel, m);
-    model.add({{576, 576}}, quantized, bits, kernel, m);
-    model.add({{1536, 576}, {1536, 576}}, quantized, bits, kernel, m);
-    model.add({{576, 1536}}, quantized, bits, kernel, m);
+    model.add({{576, 576}, {192, 576}, {192, 576}}, kind, kernel, m);
+    model.add({{576, 576}}, kind, kernel, m);
+    model.add({{1536, 576}, {1536, 576}}, kind, kernel, m);
+    model.add({{576, 1536}}, kind, kernel, m);
   }
-  if (head_bits != 0) model.add({{49152, 576}}, head_bits < 16, head_bits < 16 ? head_bits : 8, kernel, m);
+  if (head) model.add({{49152, 576}}, *head, kernel, m);
   model.finish(m);
   for (auto _ : state) model.run(m);
   report(state, model, m);
 }
 
-void one_layer(benchmark::State& state, Shape shape, int64_t m, bool quantized, int bits,
-               std::string kernel) {
+void one_layer(benchmark::State& state, Shape shape, int64_t m, const Kind& kind, const std::string& kernel) {
   Model model;
-  model.add({shape}, quantized, bits, kernel, m);
+  model.add({shape}, kind, kernel, m);
   model.finish(m);
   for (auto _ : state) model.run(m);
   report(state, model, m);
 }
+
+// What checkpoints hold; bf16 is what a layer would be expanded to.
+const Kind kStored[] = {
+    kBF16,
+    {.name = "w2", .element = Element::kInt2, .group = 64, .codec = ScaleCodec::kF16},
+    {.name = "w4", .codec = ScaleCodec::kF16},
+    {.name = "w4_minima", .group = 32, .codec = ScaleCodec::kU6, .second = true, .mins = true},
+    {.name = "fp8_blocks", .element = Element::kE4M3FN, .group_rows = 128},
+    {.name = "mxfp8", .element = Element::kE5M2, .group = 32, .codec = ScaleCodec::kE8M0},
+    {.name = "mxfp6", .element = Element::kE3M2, .group = 32, .codec = ScaleCodec::kE8M0},
+    {.name = "mxfp4", .element = Element::kE2M1, .group = 32, .codec = ScaleCodec::kE8M0},
+    {.name = "nvfp4", .element = Element::kE2M1, .group = 16, .codec = ScaleCodec::kE4M3FN, .second = true},
+    {.name = "nf4", .element = Element::kNF4, .group = 64},
+};
 
 void add_benchmarks() {
   auto named = [](const std::string& name, auto run) {
     benchmark::RegisterBenchmark(name.c_str(), run)->UseRealTime();
   };
+  static const Kind w4 = integer(4), w8 = integer(8);
   for (std::string kernel :
        {"best", "int_a8_vnni", "int_a8_avx512", "int_a8_avx2", "int_a32_avx512", "int_a32_avx2"}) {
-    named("decode/w4/" + kernel, [=](benchmark::State& s) { whole_model(s, 1, true, 4, 8, kernel); });
-    named("prefill512/w4/" + kernel, [=](benchmark::State& s) { whole_model(s, 512, true, 4, 0, kernel); });
+    named("decode/w4/" + kernel, [=](benchmark::State& s) { whole_model(s, 1, w4, &w8, kernel); });
+    named("prefill512/w4/" + kernel, [=](benchmark::State& s) { whole_model(s, 512, w4, nullptr, kernel); });
   }
-  named("decode/w8/best", [](benchmark::State& s) { whole_model(s, 1, true, 8, 8, "best"); });
-  named("decode/w4_bf16head/best", [](benchmark::State& s) { whole_model(s, 1, true, 4, 16, "best"); });
-  named("prefill512/w8/best", [](benchmark::State& s) { whole_model(s, 512, true, 8, 0, "best"); });
+  named("decode/w8/best", [](benchmark::State& s) { whole_model(s, 1, w8, &w8, "best"); });
+  named("decode/w4_bf16head/best", [](benchmark::State& s) { whole_model(s, 1, w4, &kBF16, "best"); });
+  named("prefill512/w8/best", [](benchmark::State& s) { whole_model(s, 512, w8, nullptr, "best"); });
   for (std::string kernel : {"plain_avx512", "plain_avx2"}) {
-    named("decode/bf16/" + kernel, [=](benchmark::State& s) { whole_model(s, 1, false, 8, 16, kernel); });
+    named("decode/bf16/" + kernel, [=](benchmark::State& s) { whole_model(s, 1, kBF16, &kBF16, kernel); });
     named("prefill512/bf16/" + kernel,
-          [=](benchmark::State& s) { whole_model(s, 512, false, 8, 0, kernel); });
+          [=](benchmark::State& s) { whole_model(s, 512, kBF16, nullptr, kernel); });
   }
-  named("bf16/49152x576/m1", [](benchmark::State& s) { one_layer(s, {49152, 576}, 1, false, 8, "best"); });
+  named("bf16/49152x576/m1", [](benchmark::State& s) { one_layer(s, {49152, 576}, 1, kBF16, "best"); });
+  for (const Kind& kind : kStored)
+    for (int64_t m : {1, 8, 128})
+      for (std::string kernel : {"avx512", "avx2"})
+        named("stored/" + kind.name + "/m" + std::to_string(m) + "/" + kernel,
+              [&kind, m, kernel](benchmark::State& s) {
+                std::string row = !kind.quantized                      ? "plain_"
+                                  : element_info(kind.element).integer ? "int_a32_"
+                                                                       : "float_a32_";
+                one_layer(s, {8192, 4096}, m, kind, row + kernel);
+              });
   for (Shape shape : {Shape{576, 576}, {192, 576}, {1536, 576}, {576, 1536}, {4096, 4096}})
     for (int64_t m : {1, 4, 8, 512})
       named("w4/" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + "/m" + std::to_string(m),
-            [=](benchmark::State& s) { one_layer(s, shape, m, true, 4, "best"); });
+            [=](benchmark::State& s) { one_layer(s, shape, m, w4, "best"); });
 }
 
 }  // namespace

@@ -2,52 +2,23 @@
 
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "formats/bitstream.h"
-#include "numerics/e5m3.h"
-#include "numerics/e8m0.h"
 #include "numerics/element_value.h"
-#include "numerics/half.h"
+#include "numerics/scale_value.h"
 
 namespace quaver {
 namespace {
 
 size_t codec_bytes(ScaleCodec codec) { return static_cast<size_t>(scale_codec_info(codec).bytes); }
 
-template <class T, class Decode>
-std::vector<float> decode_as(std::span<const std::byte> bytes, Decode decode) {
-  std::vector<float> values(bytes.size() / sizeof(T));
-  for (size_t i = 0; i < values.size(); ++i) {
-    T stored;  // mapped files promise no alignment
-    std::memcpy(&stored, bytes.data() + i * sizeof(T), sizeof(T));
-    values[i] = decode(stored);
-  }
-  return values;
-}
-
 std::vector<float> decode_one_level(const Scales& scales) {
-  switch (scales.codec) {
-    case ScaleCodec::kF32:
-      return decode_as<float>(scales.data.bytes(), [](float v) { return v; });
-    case ScaleCodec::kF16:
-      return decode_as<uint16_t>(scales.data.bytes(), f16_to_float);
-    case ScaleCodec::kBF16:
-      return decode_as<uint16_t>(scales.data.bytes(), bf16_to_float);
-    case ScaleCodec::kE4M3FN:
-      return decode_as<uint8_t>(scales.data.bytes(), e4m3fn_to_float);
-    case ScaleCodec::kE8M0:
-      return decode_as<uint8_t>(scales.data.bytes(), e8m0_to_float);
-    case ScaleCodec::kE5M3:
-      return decode_as<uint8_t>(scales.data.bytes(), e5m3_to_float);
-    case ScaleCodec::kU6:
-    case ScaleCodec::kU4:
-      return decode_as<uint8_t>(scales.data.bytes(), [](uint8_t v) { return static_cast<float>(v); });
-    case ScaleCodec::kI8:
-      return decode_as<int8_t>(scales.data.bytes(), [](int8_t v) { return static_cast<float>(v); });
-  }
-  fail(ErrorKind::kInternal, "no such scale codec");
+  const size_t bytes = codec_bytes(scales.codec);
+  std::vector<float> values(scales.data.size_bytes() / bytes);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = scale_value(scales.codec, scales.data.bytes().data() + i * bytes);
+  return values;
 }
 
 size_t level_bytes(const Scales& scales) {
@@ -120,6 +91,15 @@ void validate_extents(const QuantWeight& w, std::string_view what) {
           " bytes, expected ", expected);
 }
 
+// Integer scales of 4 and 6 bits lie in a byte each.
+void validate_scale_codes(const Scales& scales, std::string_view what, std::string_view kind) {
+  if (scales.codec != ScaleCodec::kU6 && scales.codec != ScaleCodec::kU4) return;
+  const int largest = scales.codec == ScaleCodec::kU6 ? 63 : 15;
+  for (const uint8_t code : scales.data.as<uint8_t>())
+    require(code <= largest, ErrorKind::kBadFile, what, ": ", kind, " have the code ", static_cast<int>(code),
+            ", expected at most ", largest);
+}
+
 void validate_scales(const Scales& scales, size_t count, std::string_view what, std::string_view kind) {
   const size_t expected = count * codec_bytes(scales.codec);
   require(scales.data.size_bytes() == expected, ErrorKind::kBadFile, what, ": ", kind, " take ",
@@ -130,6 +110,7 @@ void validate_scales(const Scales& scales, size_t count, std::string_view what, 
             " do not divide ", count);
     validate_scales(*scales.super, above, what, kind);
   }
+  validate_scale_codes(scales, what, kind);
   const std::vector<float> values = decode_scales(scales);
   for (size_t i = 0; i < values.size(); ++i)
     require(std::isfinite(values[i]), ErrorKind::kBadFile, what, ": entry ", i, " of ", values.size(), " ",

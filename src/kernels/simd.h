@@ -55,6 +55,7 @@ QUAVER_INLINE Vec mul(Vec a, Vec b) { return _mm512_mul_ps(a, b); }
 QUAVER_INLINE Vec div(Vec a, Vec b) { return _mm512_div_ps(a, b); }
 QUAVER_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm512_fmadd_ps(a, b, c); }
 QUAVER_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm512_fnmadd_ps(a, b, c); }  // c - a b
+QUAVER_INLINE Vec fms(Vec a, Vec b, Vec c) { return _mm512_fmsub_ps(a, b, c); }    // a b - c
 QUAVER_INLINE Vec max(Vec a, Vec b) { return _mm512_max_ps(a, b); }                // b when either is NaN
 QUAVER_INLINE Vec min(Vec a, Vec b) { return _mm512_min_ps(a, b); }
 QUAVER_INLINE Vec rint(Vec a) {
@@ -98,6 +99,9 @@ QUAVER_INLINE Vec to_float(VecI v) { return _mm512_cvtepi32_ps(v); }
 QUAVER_INLINE VecI widen_u8(const uint8_t* p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
+QUAVER_INLINE VecI widen_i8(const uint8_t* p) {
+  return _mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+}
 QUAVER_INLINE void narrow_u8(uint8_t* p, VecI v, Mask m) { _mm512_mask_cvtepi32_storeu_epi8(p, m, v); }
 
 QUAVER_INLINE Vec load_f16(const uint16_t* p, Mask m = 0xffff) {
@@ -106,15 +110,26 @@ QUAVER_INLINE Vec load_f16(const uint16_t* p, Mask m = 0xffff) {
 QUAVER_INLINE Vec load_bf16(const uint16_t* p, Mask m = 0xffff) {
   return as_float(shift_left<16>(_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, p))));
 }
-// Codes are the upper bytes of halves whose exponent is 8 too low; subnormal codes are subnormal halves,
-// which convert at full speed. The two NaNs would read as +-480.
+QUAVER_INLINE __m128i load_bytes(const uint8_t* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
+// 8-bit floats as halves, which have wider exponents: the sign goes on top and the other bits go up by
+// `Shift`, so that mantissas meet; the exponents then differ by a power of two that is left to the caller.
+// Subnormals are subnormal halves, which convert at full speed.
+template <int Shift>
+QUAVER_INLINE Vec small_floats(__m128i codes) {
+  __m256i half = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), Shift);
+  return _mm512_cvtph_ps(Shift == 8 ? half : _mm256_and_si256(half, _mm256_set1_epi16(-0x4001)));
+}
+// The two NaNs would read as +-480.
 QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = 0xffff) {
-  __m256i code = _mm256_cvtepu8_epi16(_mm_maskz_loadu_epi8(m, p));
-  __m256i half = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x80)), 8),
-                                 _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x7f)), 7));
-  Vec v = mul(_mm512_cvtph_ps(half), splat(256.0f));
+  Vec v = mul(small_floats<7>(_mm_maskz_loadu_epi8(m, p)), splat(256.0f));
   return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
 }
+// table[low four bits of each lane]
+using Table16 = Vec;
+QUAVER_INLINE Table16 load_table16(const float* p) { return load(p); }
+QUAVER_INLINE Vec look_up(const Table16& table, VecI index) { return _mm512_permutexvar_ps(index, table); }
 QUAVER_INLINE void store_f16(uint16_t* p, Vec v, Mask m = 0xffff) {
   _mm256_mask_storeu_epi16(p, m, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
 }
@@ -155,6 +170,7 @@ QUAVER_INLINE Vec mul(Vec a, Vec b) { return _mm256_mul_ps(a, b); }
 QUAVER_INLINE Vec div(Vec a, Vec b) { return _mm256_div_ps(a, b); }
 QUAVER_INLINE Vec fma(Vec a, Vec b, Vec c) { return _mm256_fmadd_ps(a, b, c); }
 QUAVER_INLINE Vec fnma(Vec a, Vec b, Vec c) { return _mm256_fnmadd_ps(a, b, c); }  // c - a b
+QUAVER_INLINE Vec fms(Vec a, Vec b, Vec c) { return _mm256_fmsub_ps(a, b, c); }    // a b - c
 QUAVER_INLINE Vec max(Vec a, Vec b) { return _mm256_max_ps(a, b); }                // b when either is NaN
 QUAVER_INLINE Vec min(Vec a, Vec b) { return _mm256_min_ps(a, b); }
 QUAVER_INLINE Vec rint(Vec a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
@@ -201,6 +217,9 @@ QUAVER_INLINE Vec to_float(VecI v) { return _mm256_cvtepi32_ps(v); }
 QUAVER_INLINE VecI widen_u8(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
+QUAVER_INLINE VecI widen_i8(const uint8_t* p) {
+  return _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
+}
 // Lanes [0, count) in memory; a mask of lanes can't be told to 8- and 16-bit stores before AVX-512.
 QUAVER_INLINE int lane_count(Mask m) { return __builtin_popcount(bits_of(m)); }
 QUAVER_INLINE void narrow_u8(uint8_t* p, VecI v, Mask m) {
@@ -227,14 +246,28 @@ QUAVER_INLINE void store_u16(uint16_t* p, __m128i v, Mask m) {
 QUAVER_INLINE Vec load_f16(const uint16_t* p, Mask m = all_lanes()) {
   return _mm256_cvtph_ps(load_u16(p, m));
 }
+QUAVER_INLINE __m128i load_bytes(const uint8_t* p) {
+  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
+}
+// As for AVX-512; of the low eight codes.
+template <int Shift>
+QUAVER_INLINE Vec small_floats(__m128i codes) {
+  __m128i half = _mm_slli_epi16(_mm_cvtepi8_epi16(codes), Shift);
+  return _mm256_cvtph_ps(Shift == 8 ? half : _mm_and_si128(half, _mm_set1_epi16(-0x4001)));
+}
 QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = all_lanes()) {
   uint64_t bytes = 0;
   __builtin_memcpy(&bytes, p, static_cast<size_t>(lane_count(m)));
-  __m128i code = _mm_cvtepu8_epi16(_mm_cvtsi64_si128(static_cast<int64_t>(bytes)));
-  __m128i half = _mm_or_si128(_mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x80)), 8),
-                              _mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x7f)), 7));
-  Vec v = mul(_mm256_cvtph_ps(half), splat(256.0f));
+  Vec v = mul(small_floats<7>(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))), splat(256.0f));
   return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
+}
+struct Table16 {
+  Vec low, high;
+};
+QUAVER_INLINE Table16 load_table16(const float* p) { return {load(p), load(p + kLanes)}; }
+QUAVER_INLINE Vec look_up(const Table16& table, VecI index) {
+  Vec low = _mm256_permutevar8x32_ps(table.low, index), high = _mm256_permutevar8x32_ps(table.high, index);
+  return where(as_float(shift_left<28>(index)), high, low);  // a blend goes by the uppermost bit
 }
 QUAVER_INLINE Vec load_bf16(const uint16_t* p, Mask m = all_lanes()) {
   return as_float(shift_left<16>(_mm256_cvtepu16_epi32(load_u16(p, m))));

@@ -6,32 +6,32 @@
 
 #include "base/thread_pool.h"
 #include "nn/tensor_bridge.h"
-#include "numerics/half.h"
 
 namespace quaver::nn {
 
 namespace {
 
-bool has_float_scales(const QuantWeight& weight) {
-  ScaleCodec codec = weight.scale.codec;
-  return !weight.scale.super &&
-         (codec == ScaleCodec::kF32 || codec == ScaleCodec::kF16 || codec == ScaleCodec::kBF16);
-}
+// Scales or minima as the kernels take them: the first level as it is stored, those above it as floats.
+struct BorrowedScales {
+  std::vector<float> super;
+  kernels::ScaleView view;
 
-// Kernels know integer codes, one level of float scales per row and group of input channels, and integer zero
-// points; they take the input as it comes.
-bool kernels_know(const QuantWeight& weight) {
-  return element_info(weight.element).integer && weight.group.rows == 1 && has_float_scales(weight) &&
-         !std::holds_alternative<RealMins>(weight.offset) && weight.input_multiplier.empty();
-}
+  explicit BorrowedScales(const Scales& scales) {
+    view = {.codec = scales.codec, .codes = scales.data.bytes().data()};
+    if (!scales.super) return;
+    view.divides = scales.super->divisor != 0.0f;
+    super = view.divides ? std::vector<float>{scales.super->divisor} : decode_scales(*scales.super);
+    const size_t count = scales.data.size_bytes() / static_cast<size_t>(scale_codec_info(scales.codec).bytes);
+    view.super = super.data();
+    view.share = static_cast<int64_t>(count / super.size());
+  }
+  BorrowedScales(const BorrowedScales&) = delete;
+  BorrowedScales& operator=(const BorrowedScales&) = delete;
+};
 
-std::vector<float> float_scales(const Scales& scales) {
-  if (scales.codec == ScaleCodec::kF32)
-    return {scales.data.as<float>().begin(), scales.data.as<float>().end()};
-  auto to_float = scales.codec == ScaleCodec::kF16 ? f16_to_float : bf16_to_float;
-  std::vector<float> values;
-  for (uint16_t bits : scales.data.as<uint16_t>()) values.push_back(to_float(bits));
-  return values;
+template <class T>
+const T* data_or_null(const std::vector<T>& values) {
+  return values.empty() ? nullptr : values.data();
 }
 
 kernels::LinearProblem problem_of(const QuantWeight& weight, bool exact_activations) {
@@ -40,7 +40,9 @@ kernels::LinearProblem problem_of(const QuantWeight& weight, bool exact_activati
           .quantized = true,
           .element = weight.element,
           .group = weight.group.cols,
+          .group_rows = weight.group.rows,
           .has_zeros = std::holds_alternative<IntegerZeros>(weight.offset),
+          .has_mins = std::holds_alternative<RealMins>(weight.offset),
           .has_permutation = !weight.permutation.empty(),
           .exact_activations = exact_activations};
 }
@@ -82,14 +84,17 @@ std::unique_ptr<KernelWeight> KernelWeight::prepack(const kernels::WeightView& v
 }
 
 std::unique_ptr<KernelWeight> KernelWeight::of(const QuantWeight& weight, bool exact_activations) {
-  if (!kernels_know(weight)) return nullptr;
-  std::vector<float> scales = float_scales(weight.scale);
   const auto* zeros = std::get_if<IntegerZeros>(&weight.offset);
+  const auto* real = std::get_if<RealMins>(&weight.offset);
+  const BorrowedScales scales(weight.scale);
+  const std::unique_ptr<BorrowedScales> mins = real ? std::make_unique<BorrowedScales>(real->mins) : nullptr;
   return prepack({.problem = problem_of(weight, exact_activations),
                   .codes = weight.codes.bytes(),
-                  .scales = scales.data(),
+                  .scales = scales.view,
                   .zeros = zeros ? zeros->data.as<uint8_t>().data() : nullptr,
-                  .permutation = weight.permutation.empty() ? nullptr : weight.permutation.data()});
+                  .mins = mins ? mins->view : kernels::ScaleView(),
+                  .permutation = data_or_null(weight.permutation),
+                  .input_multiplier = data_or_null(weight.input_multiplier)});
 }
 
 std::unique_ptr<KernelWeight> KernelWeight::of(const at::Tensor& plain) {
@@ -98,7 +103,7 @@ std::unique_ptr<KernelWeight> KernelWeight::of(const at::Tensor& plain) {
 }
 
 const kernels::LinearKernel* KernelWeight::choose(const QuantWeight& weight, bool exact_activations) {
-  return kernels_know(weight) ? find_kernel(problem_of(weight, exact_activations)) : nullptr;
+  return find_kernel(problem_of(weight, exact_activations));
 }
 
 const kernels::LinearKernel* KernelWeight::choose(const at::Tensor& plain) {

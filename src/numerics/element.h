@@ -28,7 +28,7 @@ enum class Element : uint8_t {
   kFP4
 };
 
-// How a scale is stored.
+// How a scale is stored. The integers lie in a byte each: unsigned ones below 64 or 16, or signed ones.
 enum class ScaleCodec : uint8_t { kF32, kF16, kBF16, kE4M3FN, kE8M0, kU6, kU4, kE5M3, kI8 };
 
 struct ScaleCodecInfo {

@@ -158,6 +158,26 @@ TEST(QuantWeight, ScalesOfOneByteDecode) {
   EXPECT_EQ(values[15], -6.0f * -0.5f);
 }
 
+TEST(QuantWeight, IntegerScalesDecode) {
+  const std::vector<uint8_t> scales = {1, 63, 15, 0x80};
+  QuantWeight w = every_code(Element::kE2M1, ScaleCodec::kI8, Buffer::copy_of(scales));
+  EXPECT_NO_THROW(validate(w, "sample"));
+  const std::vector<float> signed_values = {1, 63, 15, -128}, unsigned_values = {1, 63, 15, 128};
+  EXPECT_EQ(decode_scales(w.scale), signed_values);
+  for (const auto& [codec, refusal] :
+       {std::pair{ScaleCodec::kU6, "file: scales have the code 128, expected at most 63"},
+        {ScaleCodec::kU4, "file: scales have the code 63, expected at most 15"}}) {
+    w.scale.codec = codec;
+    EXPECT_EQ(decode_scales(w.scale), unsigned_values);
+    try {
+      validate(w, "file");
+      FAIL() << "not refused";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), refusal);
+    }
+  }
+}
+
 TEST(QuantWeight, CodesAndScalesThatAreNaNAreRefused) {
   const auto refusal = [](const QuantWeight& w) {
     try {

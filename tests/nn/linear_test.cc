@@ -6,10 +6,16 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <random>
+
+#include "base/cpu_features.h"
 #include "nn/device_quant_weight.h"
 #include "nn/kernel_path.h"
 #include "nn/support.h"
 #include "nn/tensor_bridge.h"
+#include "numerics/element_value.h"
+#include "numerics/half.h"
 
 namespace quaver::nn {
 namespace {
@@ -63,6 +69,93 @@ TEST(Linear, QuantizedBodiesAgree) {
     EXPECT_TRUE(near(layer.forward(x), want, kIn)) << "kernel, bits " << options.bits;
     AtenOnly reference;
     EXPECT_TRUE(near(layer.forward(x), want, kIn)) << "ATen, bits " << options.bits;
+  }
+}
+
+// What checkpoints hold beyond integers with a plain scale.
+struct StoredKind {
+  const char* name;
+  Element element;
+  Extent2d group;
+  ScaleCodec codec;
+  size_t supers = 0;     // entries of the second level
+  float divisor = 0.0f;  // in its place: one number that divides
+  bool mins = false, multiplier = false;
+};
+
+constexpr StoredKind kStoredKinds[] = {
+    {"nvfp4", Element::kE2M1, {1, 16}, ScaleCodec::kE4M3FN, 1},
+    {"nvfp4 divided", Element::kE2M1, {1, 16}, ScaleCodec::kE4M3FN, 0, 3.0f},
+    {"mxfp4", Element::kE2M1, {1, 32}, ScaleCodec::kE8M0},
+    {"mxfp8", Element::kE5M2, {1, 32}, ScaleCodec::kE8M0},
+    {"mxfp6", Element::kE2M3, {1, 32}, ScaleCodec::kE8M0},
+    {"mxfp6", Element::kE3M2, {1, 32}, ScaleCodec::kE8M0},
+    {"fp8 blocks", Element::kE4M3FN, {8, 48}, ScaleCodec::kF32},
+    {"fp8 tensor", Element::kE4M3FNUZ, {24, 96}, ScaleCodec::kF32},
+    {"fp8 channel", Element::kE4M3FN, {1, 96}, ScaleCodec::kBF16, 0, 0.0f, false, true},
+    {"nf4", Element::kNF4, {1, 64}, ScaleCodec::kF32},
+    {"fp4", Element::kFP4, {1, 64}, ScaleCodec::kF16},
+    {"unsigned float scales", Element::kE2M1, {1, 16}, ScaleCodec::kE5M3},
+    {"signed scales", Element::kIQ4NL, {1, 32}, ScaleCodec::kI8, 24},
+    {"minima", Element::kInt4, {1, 32}, ScaleCodec::kU6, 24, 0.0f, true},
+    {"minima of two bits", Element::kInt2, {1, 16}, ScaleCodec::kU4, 72, 0.0f, true},
+};
+
+Scales stored_scales(const StoredKind& kind, int64_t count, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  std::vector<std::byte> bytes;
+  const auto push = [&](const auto& value) {
+    const auto* begin = reinterpret_cast<const std::byte*>(&value);
+    bytes.insert(bytes.end(), begin, begin + sizeof value);
+  };
+  for (int64_t i = 0; i < count; ++i) {
+    const float number = static_cast<float>(engine() % 99 + 1) * 0.01f;
+    if (kind.codec == ScaleCodec::kF32) push(number);
+    if (kind.codec == ScaleCodec::kF16) push(float_to_f16(number));
+    if (kind.codec == ScaleCodec::kBF16) push(float_to_bf16(number));
+    if (scale_codec_info(kind.codec).bytes > 1) continue;
+    const int lowest = kind.codec == ScaleCodec::kE8M0 ? 120 : kind.codec == ScaleCodec::kE5M3 ? 96 : 1;
+    push(static_cast<uint8_t>(lowest + static_cast<int>(engine() % 15)));
+  }
+  Scales scales = {.codec = kind.codec, .data = Buffer::copy_of(bytes)};
+  if (kind.supers == 0 && kind.divisor == 0.0f) return scales;
+  std::vector<float> super(kind.supers + (kind.divisor != 0.0f));
+  for (float& value : super) value = 0.25f + static_cast<float>(engine() % 50) * 0.01f;
+  if (kind.divisor != 0.0f) super[0] = 1.0f / kind.divisor;
+  scales.super = std::make_unique<Scales>();
+  scales.super->data = Buffer::copy_of(super);
+  scales.super->divisor = kind.divisor;
+  return scales;
+}
+
+QuantWeight stored_weight(const StoredKind& kind, Extent2d shape, uint64_t seed) {
+  std::mt19937_64 engine(seed);
+  QuantWeight weight{.element = kind.element, .shape = shape, .group = kind.group};
+  std::vector<uint8_t> codes(static_cast<size_t>(shape.rows * weight.row_bytes()));
+  for (uint8_t& code : codes) {
+    code = static_cast<uint8_t>(engine());
+    while (element_info(kind.element).bits == 8 && !std::isfinite(element_value(kind.element, code)))
+      code = static_cast<uint8_t>(engine());
+  }
+  weight.codes = Buffer::copy_of(codes);
+  const int64_t count = weight.num_group_rows() * weight.num_group_cols();
+  weight.scale = stored_scales(kind, count, seed + 1);
+  if (kind.mins) weight.offset = RealMins{stored_scales(kind, count, seed + 2)};
+  for (int64_t k = 0; kind.multiplier && k < shape.cols; ++k)
+    weight.input_multiplier.push_back(0.5f + 0.01f * static_cast<float>(k));
+  validate(weight, kind.name);
+  return weight;
+}
+
+TEST(Linear, EveryStoredKindIsMultipliedAsItIs) {
+  at::Tensor x = randn({5, 96}, 1), bias = randn({kOut}, 3);
+  for (const StoredKind& kind : kStoredKinds) {
+    QuantWeight weight = stored_weight(kind, {kOut, 96}, 10);
+    at::Tensor want = at::matmul(x.to(at::kDouble), dense_of(weight).to(at::kDouble).t()) + bias;
+    Linear layer = quantized(std::move(weight), bias);
+    EXPECT_NE(layer.kernel_name(), "aten") << kind.name;
+    EXPECT_TRUE(layer.kernel_name() != "reference_scalar" || !cpu_features().avx2) << kind.name;
+    EXPECT_TRUE(near(layer.forward(x), want, 96)) << kind.name;
   }
 }
 

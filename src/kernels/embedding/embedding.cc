@@ -29,12 +29,12 @@ void plain_row(const WeightView& table, int64_t id, float multiplier, float* y) 
 void quantized_row(const WeightView& table, int64_t id, float multiplier, float* y) {
   const LinearProblem& p = table.problem;
   int bits = element_info(p.element).bits;
-  int64_t row_bytes = code_row_bytes(p.k, bits), groups = (p.k + p.group - 1) / p.group;
+  int64_t row_bytes = code_row_bytes(p.k, bits);
   const std::byte* codes = table.codes.data() + id * row_bytes;
   fill(y, p.k, multiplier, [&](int64_t i) {
-    int64_t g = id * groups + (table.permutation ? table.permutation[i] : i) / p.group;
+    int64_t g = table.scale_index(id, (table.permutation ? table.permutation[i] : i) / p.group);
     int zero = table.zeros ? table.zeros[g] : 1 << (bits - 1);
-    return table.scales[g] * static_cast<float>(read_code(codes, row_bytes, i, bits) - zero);
+    return table.scales.at(g) * static_cast<float>(read_code(codes, row_bytes, i, bits) - zero);
   });
 }
 

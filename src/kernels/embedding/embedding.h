@@ -11,7 +11,7 @@ namespace quaver::kernels {
 
 // Precondition: every id is in [0, table.problem.n); the caller has checked what came from outside.
 struct EmbeddingArgs {
-  WeightView table;  // [n, k]: plain f32, bf16, f16, or integer codes of 2 to 8 bits
+  WeightView table;  // [n, k]: plain f32, bf16, f16, or integer codes of 2 to 8 bits without minima
   std::span<const int32_t> ids;
   float* y = nullptr;  // [ids, k], rows y_stride apart
   int64_t y_stride = 0;

@@ -3,6 +3,6 @@
 
 namespace quaver::kernels {
 
-void integer_panel_a32_avx512(const IntegerPanel& panel) { all_rows<A32Tile, kA32Rows>(panel); }
+void integer_panel_a32_avx512(const CodePanel& panel) { integer_a32_panel(panel); }
 
 }  // namespace quaver::kernels

@@ -1,57 +1,37 @@
-// Integer codes against float activations: code - zero is exact in float, multiplies x, and the block's sum
-// is scaled once. One chain per element in the order of channels: equal bits for any number of rows.
+// Integer codes against float activations.
 #pragma once
 
-#include "kernels/linear/integer_panel_body.h"
+#include "kernels/linear/panel_a32_body.h"
 
 namespace quaver::kernels {
 namespace {
 
-template <int Channel>
-QUAVER_INLINE Vec steps_of(const Step& w, int c, VecI zero_point) {
-  VecI bytes = Channel < 4 ? w.first[c] : w.second[c];
-  return to_float(sub_int(and_int(shift_right<8 * (Channel % 4)>(bytes), splat_int(0xff)), zero_point));
-}
+template <int Bits>
+struct IntegerCodes {
+  static constexpr int kStepBytes = kPanelRows * Bits;
+  using Step = kernels::Step;
+  VecI zero_point[2];
 
-template <int Rows, int Channel>
-QUAVER_INLINE void channel_step(const Step& w, const VecI (&z)[2], const float* x, int64_t stride,
-                                Vec (&sum)[Rows][2]) {
-  Vec w0 = steps_of<Channel>(w, 0, z[0]), w1 = steps_of<Channel>(w, 1, z[1]);
-  unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
-    Vec value = splat(x[r * stride + Channel]);
-    sum[r][0] = fma(value, w0, sum[r][0]);
-    sum[r][1] = fma(value, w1, sum[r][1]);
-  });
-  if constexpr (Channel < 7) channel_step<Rows, Channel + 1>(w, z, x, stride, sum);
-}
-
-template <int Bits, int Rows>
-struct A32Tile {
-  static void run(const IntegerPanel& p, int64_t first_row) {
-    const float* x = p.x + first_row * p.padded_k;
-    const uint8_t* at = p.weight;
-    Vec total[Rows][2];
-    unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { total[r][0] = total[r][1] = zero(); });
-    for (int64_t b = 0; b < p.blocks; ++b) {
-      const float* scales = reinterpret_cast<const float*>(at);
-      at += kPanelRows * sizeof(float);
-      VecI z[2] = {zero_points(p, b, 0), zero_points(p, b, 1)};
-      Vec sum[Rows][2];
-      unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA { sum[r][0] = sum[r][1] = zero(); });
-      for (int32_t step = 0; step < p.block_steps[b]; ++step, x += 8) {
-        channel_step<Rows, 0>(load_step<Bits>(at), z, x, p.padded_k, sum);
-        at += Bits == 4 ? kStepBytes4 : kStepBytes8;
-      }
-      unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
-        total[r][0] = fma(sum[r][0], load(scales), total[r][0]);
-        total[r][1] = fma(sum[r][1], load(scales + kLanes), total[r][1]);
-      });
-    }
-    store_tile<Rows>(p, total, p.y + first_row * p.y_stride);
+  QUAVER_INLINE explicit IntegerCodes(const CodePanel&) {}
+  QUAVER_INLINE void enter(const CodePanel& p, int64_t block) {
+    zero_point[0] = zero_points(p, block, 0);
+    zero_point[1] = zero_points(p, block, 1);
   }
+  static QUAVER_INLINE Step load(const uint8_t* codes) { return load_step<Bits>(codes); }
+  template <int Channel>
+  QUAVER_INLINE Vec value(const Step& step, int c) const {
+    VecI bytes = Channel < 4 ? step.first[c] : step.second[c];
+    VecI code = and_int(shift_right<8 * (Channel % 4)>(bytes), splat_int(0xff));
+    return to_float(sub_int(code, zero_point[c]));
+  }
+  static QUAVER_INLINE Vec whole(Vec sum) { return sum; }
 };
 
-constexpr int kA32Rows = kLanes == 16 ? 11 : 4;  // room for the unpacked codes beside the accumulators
+QUAVER_INLINE void integer_a32_panel(const CodePanel& p) {
+  if (p.bits == 2) return a32_panel<IntegerCodes<2>>(p);
+  if (p.bits == 4) return a32_panel<IntegerCodes<4>>(p);
+  a32_panel<IntegerCodes<8>>(p);
+}
 
 }  // namespace
 }  // namespace quaver::kernels

@@ -3,6 +3,6 @@
 
 namespace quaver::kernels {
 
-void integer_panel_a8_vnni(const IntegerPanel& panel) { all_rows<A8Tile, kA8Rows>(panel); }
+void integer_panel_a8_vnni(const CodePanel& panel) { integer_a8_panel(panel); }
 
 }  // namespace quaver::kernels

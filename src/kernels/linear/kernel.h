@@ -21,7 +21,9 @@ struct LinearProblem {
   DType plain = DType::kF32;         // of the weight when not quantized: f32, bf16 or f16
   Element element = Element::kInt4;  // of the codes when quantized
   int64_t group = 0;                 // input channels that share a scale; k for per channel
+  int64_t group_rows = 1;            // rows that share a scale; n for per tensor
   bool has_zeros = false;            // integer zero points per group; else symmetric about 2^(bits-1)
+  bool has_mins = false;             // real minima per group in their place: w = scale * code - min
   bool has_permutation = false;      // activation order
   // Multiply the float32 activations as they are. Otherwise a kernel may round them to 8 bits per row and
   // block of at most 128 channels, which is faster: |error of y| <= sum over k of |w_k| * max|x in k's block|
@@ -29,15 +31,34 @@ struct LinearProblem {
   bool exact_activations = false;
 };
 
-// Borrowed bytes of one weight, in the canonical layout of quant_weight.h. Scales are already float32
-// [n, ceil(k / group)]; zeros uint8 of the same shape or null; permutation int32 [k] or null: channel k
-// belongs to group permutation[k] / group.
+// Borrowed scales or minima as they are stored, [ceil(n / group_rows), ceil(k / group)], row-major. All are
+// finite.
+struct ScaleView {
+  ScaleCodec codec = ScaleCodec::kF32;
+  const std::byte* codes = nullptr;  // null: there are none
+  const float* super = nullptr;      // second level: one for every `share` entries in a row; null: none
+  int64_t share = 1;
+  bool divides = false;  // by the second level, rather than multiplying
+
+  static ScaleView of(const float* scales) { return {.codes = reinterpret_cast<const std::byte*>(scales)}; }
+  float at(int64_t index) const;  // in float32, as decode_scales of quant_weight.h
+};
+
+// Borrowed bytes of one weight, in the canonical layout of quant_weight.h.
 struct WeightView {
   LinearProblem problem;
   std::span<const std::byte> codes;  // or the plain weight
-  const float* scales = nullptr;
-  const uint8_t* zeros = nullptr;
-  const int32_t* permutation = nullptr;
+  ScaleView scales;
+  const uint8_t* zeros = nullptr;           // of the scales' shape, or null
+  ScaleView mins;                           // of the scales' shape, or none
+  const int32_t* permutation = nullptr;     // [k] or null: channel k belongs to group permutation[k] / group
+  const float* input_multiplier = nullptr;  // [k] or null: what channel k of x is multiplied by first
+
+  int64_t groups() const { return (problem.k + problem.group - 1) / problem.group; }
+  // Where row `row` has the scale of group `group`.
+  int64_t scale_index(int64_t row, int64_t group) const {
+    return row / problem.group_rows * groups() + group;
+  }
 };
 
 // A weight in one kernel's own layout. Immutable, shareable.
@@ -82,8 +103,8 @@ struct LinearKernel {
   bool (*supports)(const LinearProblem&, const CpuFeatures&);
   std::unique_ptr<Prepacked> (*prepack)(const WeightView&);
   size_t (*workspace_bytes)(const LinearProblem&, int64_t m);
-  // All parts were prepacked by this row and have equal k. Parts that want x prepared alike (equal group, and
-  // no permutation) share one preparation and one parallel loop.
+  // All parts were prepacked by this row and have equal k. Parts that want x prepared alike (equal group, no
+  // permutation and no input multiplier) share one preparation and one parallel loop.
   void (*run_parts)(std::span<const LinearPart>, const LinearInput&);
 
   void run(const LinearProblem& problem, const Prepacked& weight, const LinearArgs& args) const {

@@ -11,9 +11,11 @@ namespace quaver::kernels {
 namespace {
 
 std::string describe(const LinearProblem& p) {
-  std::string weight =
-      p.quantized ? cat(element_info(p.element).name, " group ", p.group, p.has_zeros ? " with zeros" : "")
-                  : std::string(dtype_info(p.plain).name);
+  std::string weight = p.quantized ? cat(element_info(p.element).name, " group ", p.group_rows, "x", p.group,
+                                         p.has_zeros  ? " with zeros"
+                                         : p.has_mins ? " with minima"
+                                                      : "")
+                                   : std::string(dtype_info(p.plain).name);
   return cat("a [", p.n, ", ", p.k, "] weight of ", weight,
              p.exact_activations ? " with exact activations" : "");
 }
@@ -31,8 +33,9 @@ bool listed(std::string_view list, std::string_view name) {
 
 std::span<const LinearKernel> linear_kernels() {
   static const std::array kRows = {
-      int_a8_vnni_row(),  int_a8_avx512_row(), int_a8_avx2_row(), int_a32_avx512_row(),
-      int_a32_avx2_row(), plain_avx512_row(),  plain_avx2_row(),  reference_scalar_row(),
+      int_a8_vnni_row(),  int_a8_avx512_row(),    int_a8_avx2_row(),    int_a32_avx512_row(),
+      int_a32_avx2_row(), float_a32_avx512_row(), float_a32_avx2_row(), plain_avx512_row(),
+      plain_avx2_row(),   reference_scalar_row(),
   };
   return kRows;
 }

@@ -53,7 +53,7 @@ TEST(Embedding, DequantizesInThePermutedGroup) {
                                   .has_zeros = true,
                                   .has_permutation = true},
                       .codes = codes,
-                      .scales = scales.data(),
+                      .scales = ScaleView::of(scales.data()),
                       .zeros = zeros.data(),
                       .permutation = permutation.data()};
   std::vector<float> y(10);

@@ -1,102 +1,17 @@
 // Every row of the linear table against a double-precision oracle, and the promises of kernel.h.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstring>
-#include <numeric>
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "kernels/linear/codes.h"
-#include "kernels/linear/integer_blocks.h"
-#include "kernels/linear/kernel.h"
+#include "kernels/linear/channel_blocks.h"
+#include "kernels/linear/random_weight.h"
 #include "kernels/support.h"
-#include "numerics/half.h"
+#include "numerics/element_value.h"
 
 namespace quaver::kernels {
 namespace {
-
-// A weight with everything that a WeightView borrows, and its exact values.
-struct Weight {
-  LinearProblem problem;
-  std::vector<std::byte> codes;
-  std::vector<float> scales;
-  std::vector<uint8_t> zeros;
-  std::vector<int32_t> permutation;
-  std::vector<double> dense;
-
-  WeightView view() const {
-    return {problem, codes, scales.empty() ? nullptr : scales.data(), zeros.empty() ? nullptr : zeros.data(),
-            permutation.empty() ? nullptr : permutation.data()};
-  }
-};
-
-Weight plain_weight(int64_t n, int64_t k, DType dtype, uint64_t seed) {
-  Random random(seed);
-  Weight w;
-  w.problem = {.n = n, .k = k, .plain = dtype};
-  w.codes.resize(static_cast<size_t>(n * k * dtype_info(dtype).block_bytes));
-  for (int64_t i = 0; i < n * k; ++i) {
-    float value = random.normal();
-    if (dtype == DType::kF32) {
-      std::memcpy(w.codes.data() + i * 4, &value, 4);
-    } else {
-      uint16_t bits = dtype == DType::kF16 ? float_to_f16(value) : float_to_bf16(value);
-      std::memcpy(w.codes.data() + i * 2, &bits, 2);
-      value = dtype == DType::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
-    }
-    w.dense.push_back(value);
-  }
-  return w;
-}
-
-void write_code(std::vector<std::byte>& codes, int64_t row_begin, int64_t index, int bits, unsigned code) {
-  for (int b = 0; b < bits; ++b) {
-    int64_t bit = index * bits + b;
-    if ((code >> b) & 1u) codes[static_cast<size_t>(row_begin + bit / 8)] |= std::byte(1u << (bit % 8));
-  }
-}
-
-struct Options {
-  int bits = 4;
-  int64_t group = 128;
-  bool zeros = false, permuted = false, exact = false;
-};
-
-Weight quantized_weight(int64_t n, int64_t k, const Options& o, uint64_t seed) {
-  Random random(seed);
-  int64_t groups = (k + o.group - 1) / o.group, row_bytes = code_row_bytes(k, o.bits);
-  Weight w;
-  w.problem = {.n = n,
-               .k = k,
-               .quantized = true,
-               .element = integer_element(o.bits),
-               .group = o.group,
-               .has_zeros = o.zeros,
-               .has_permutation = o.permuted,
-               .exact_activations = o.exact};
-  w.codes.resize(static_cast<size_t>(n * row_bytes));
-  for (int64_t g = 0; g < n * groups; ++g) {
-    w.scales.push_back(g % 7 == 3 ? 0.0f
-                                  : random.normal() * 0.01f);  // negative ones too, and groups of nothing
-    if (o.zeros) w.zeros.push_back(static_cast<uint8_t>(random.below(1 << o.bits)));
-  }
-  if (o.permuted) {
-    w.permutation.resize(static_cast<size_t>(k));
-    std::iota(w.permutation.begin(), w.permutation.end(), 0);
-    std::shuffle(w.permutation.begin(), w.permutation.end(), random.engine());
-  }
-  for (int64_t r = 0; r < n; ++r)
-    for (int64_t i = 0; i < k; ++i) {
-      auto code = static_cast<unsigned>(random.below(1 << o.bits));
-      write_code(w.codes, r * row_bytes, i, o.bits, code);
-      int64_t channel = o.permuted ? w.permutation[static_cast<size_t>(i)] : i;
-      auto g = static_cast<size_t>(r * groups + channel / o.group);
-      int zero = o.zeros ? w.zeros[g] : 1 << (o.bits - 1);
-      w.dense.push_back(static_cast<double>(w.scales[g]) * (static_cast<int>(code) - zero));
-    }
-  return w;
-}
 
 struct Input {
   int64_t m, k, stride;
@@ -139,38 +54,58 @@ bool rounds_activations(const LinearKernel& kernel) {
 // Largest |x| of each channel's block of 128 or fewer, as kernel.h promises for 8-bit activations.
 std::vector<double> block_maxima(const Weight& w, const float* x) {
   std::vector<double> maxima(static_cast<size_t>(w.problem.k));
-  BlockPlan plan = plan_blocks(w.problem, w.permutation.empty() ? nullptr : w.permutation.data());
+  BlockPlan plan = plan_blocks(w.view());
+  auto factor = [&](size_t channel) { return w.multiplier.empty() ? 1.0f : w.multiplier[channel]; };
   for (const ChannelBlock& block : plan.blocks) {
     auto channel = [&](int32_t i) {
       return static_cast<size_t>(plan.order.empty() ? i : plan.order[static_cast<size_t>(i)]);
     };
     double max = 0;
     for (int32_t i = block.begin; i < block.begin + block.length; ++i)
-      max = std::max<double>(max, std::abs(x[channel(i)]));
-    for (int32_t i = block.begin; i < block.begin + block.length; ++i) maxima[channel(i)] = max;
+      max = std::max<double>(max, std::abs(x[channel(i)] * factor(channel(i))));
+    for (int32_t i = block.begin; i < block.begin + block.length; ++i)
+      maxima[channel(i)] = max / std::abs(factor(channel(i)));
   }
   return maxima;
 }
 
-void expect_close(const LinearKernel& kernel, const Weight& w, const Input& in, const std::vector<float>& y,
-                  const std::vector<float>& bias = {}) {
+// y in double, and what a row of the table may miss it by: with the activations as they are, and rounded.
+struct Oracle {
+  std::vector<double> y, exact, rounded;  // [m, n]
+};
+
+Oracle oracle_of(const Weight& w, const Input& in, const std::vector<float>& bias = {}) {
   int64_t n = w.problem.n, k = w.problem.k;
+  Oracle expected;
   for (int64_t r = 0; r < in.m; ++r) {
     const float* x = in.x.data() + r * in.stride;
-    std::vector<double> maxima;
-    if (rounds_activations(kernel)) maxima = block_maxima(w, x);
+    std::vector<double> maxima(static_cast<size_t>(k));
+    if (w.problem.quantized) maxima = block_maxima(w, x);
     for (int64_t j = 0; j < n; ++j) {
       double sum = bias.empty() ? 0 : bias[static_cast<size_t>(j)], magnitude = std::abs(sum), rounding = 0;
       for (int64_t i = 0; i < k; ++i) {
-        double weight = w.dense[static_cast<size_t>(j * k + i)], product = x[i] * weight;
-        sum += product;
-        magnitude += std::abs(product);
-        if (!maxima.empty()) rounding += std::abs(weight) * maxima[static_cast<size_t>(i)] / 254 * 1.0001;
+        auto at = static_cast<size_t>(j * k + i);
+        sum += x[i] * w.dense[at];
+        magnitude += std::abs(x[i] * w.terms[at]);
+        rounding += std::abs(w.dense[at]) * maxima[static_cast<size_t>(i)] / 254 * 1.0001;
       }
-      ASSERT_NEAR(y[static_cast<size_t>(r * n + j)], sum, rounding + sum_tolerance(magnitude + rounding, k))
-          << kernel.name << " n " << n << " k " << k << " row " << r << " column " << j;
+      expected.y.push_back(sum);
+      expected.exact.push_back(sum_tolerance(magnitude, k));
+      expected.rounded.push_back(rounding + sum_tolerance(magnitude + rounding, k));
     }
   }
+  return expected;
+}
+
+void expect_close(const LinearKernel& kernel, const Weight& w, const Oracle& expected,
+                  const std::vector<float>& y) {
+  const std::vector<double>& bound = rounds_activations(kernel) ? expected.rounded : expected.exact;
+  auto n = static_cast<size_t>(w.problem.n);
+  for (size_t i = 0; i < y.size(); ++i)
+    ASSERT_NEAR(y[i], expected.y[i], bound[i])
+        << kernel.name << " " << element_info(w.problem.element).name << " scales "
+        << scale_codec_info(w.scales.codec).name << " n " << n << " k " << w.problem.k << " row " << i / n
+        << " column " << i % n;
 }
 
 struct Shape {
@@ -179,16 +114,47 @@ struct Shape {
 const Shape kShapes[] = {{1, 1, 1},    {3, 7, 2},      {16, 32, 1},   {33, 64, 5},  {31, 100, 13},
                          {64, 576, 3}, {192, 576, 25}, {40, 1000, 7}, {70, 129, 98}};
 
+// One weight or more of every kind that the rows tell apart.
 std::vector<Weight> weights_for(const Shape& s) {
   std::vector<Weight> weights;
+  auto add = [&](const Options& o, uint64_t seed) { weights.push_back(quantized_weight(s.n, s.k, o, seed)); };
   for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16})
     weights.push_back(plain_weight(s.n, s.k, dtype, 1));
   for (int bits = 2; bits <= 8; ++bits)
-    for (bool zeros : {false, true}) weights.push_back(quantized_weight(s.n, s.k, {bits, 128, zeros}, 2));
+    for (bool zeros : {false, true}) add({integer_element(bits), 128, zeros}, 2);
   for (int64_t group : {int64_t{1}, int64_t{16}, int64_t{32}, int64_t{64}, int64_t{100}, int64_t{200}, s.k})
-    weights.push_back(quantized_weight(s.n, s.k, {4, group, true}, 3));
-  for (int bits : {4, 8}) weights.push_back(quantized_weight(s.n, s.k, {bits, 32, true, true}, 4));
-  weights.push_back(quantized_weight(s.n, s.k, {4, 64, false, true, true}, 5));
+    add({Element::kInt4, group, true}, 3);
+  for (int bits : {2, 4, 8}) add({integer_element(bits), 32, true, true}, 4);
+  add({Element::kInt4, 64, false, true, true}, 5);
+  for (const ScaleCodecInfo& codec : kScaleCodecs)
+    for (Second second : {Second::kNone, Second::kGlobal, Second::kTwoGroups})
+      add({.group = 32, .codec = codec.codec, .second = second}, 22);
+  for (Second second : {Second::kDivisor, Second::kRow, Second::kThreeEntries})
+    add({.group = 16, .codec = ScaleCodec::kE4M3FN, .second = second}, 23);
+  for (int bits : {2, 4, 5})
+    for (bool permuted : {false, true})
+      add({.element = integer_element(bits),
+           .group = 32,
+           .permuted = permuted,
+           .codec = ScaleCodec::kU6,
+           .second = Second::kTwoGroups,
+           .mins = true},
+          24);
+  add({.codec = ScaleCodec::kBF16, .mins = true}, 25);
+  for (const ElementInfo& element : kElements) {
+    if (element.integer) continue;
+    add({.element = element.element}, 29);
+    add({.element = element.element,
+         .group = 16,
+         .permuted = true,
+         .codec = ScaleCodec::kE4M3FN,
+         .second = Second::kDivisor},
+        30);
+    add({.element = element.element, .group = 32, .codec = ScaleCodec::kE8M0, .mins = true}, 31);
+    add({.element = element.element, .group_rows = 128, .multiplier = true}, 32);
+  }
+  for (int64_t rows : {int64_t{4}, int64_t{128}, s.n})
+    add({.element = Element::kInt8, .zeros = true, .group_rows = rows, .multiplier = true}, 26);
   return weights;
 }
 
@@ -198,9 +164,10 @@ TEST(Linear, EveryRowMatchesTheOracle) {
     for (const Weight& w : weights_for(s)) {
       Input in = make_input(s.m, s.k, 6);
       std::vector<float> bias = Random(7).normals(s.n);
+      Oracle expected = oracle_of(w, in, bias);
       for (const LinearKernel& kernel : linear_kernels()) {
         if (!kernel.supports(w.problem, cpu_features())) continue;
-        expect_close(kernel, w, in, multiply(kernel, w, in, 0, s.m, &pool, bias.data()), bias);
+        expect_close(kernel, w, expected, multiply(kernel, w, in, 0, s.m, &pool, bias.data()));
       }
     }
 }
@@ -208,31 +175,109 @@ TEST(Linear, EveryRowMatchesTheOracle) {
 // With activations that 8 bits hold exactly, rounding them costs nothing: this sees errors the wide bound
 // hides.
 TEST(Linear, EightBitActivationsAreExactWhereTheyCanBe) {
+  std::vector<Options> all;
   for (int bits : {2, 3, 4, 5, 8})
-    for (bool zeros : {false, true}) {
-      Weight w = quantized_weight(50, 576, {bits, 128, zeros}, 8);
-      Input in = make_input(14, 576, 9);
-      Random random(10);
+    for (bool zeros : {false, true}) all.push_back({integer_element(bits), 128, zeros});
+  for (int bits : {2, 4, 5})
+    all.push_back({.element = integer_element(bits),
+                   .group = 32,
+                   .codec = ScaleCodec::kU6,
+                   .second = Second::kTwoGroups,
+                   .mins = true});
+  for (const Options& o : all) {
+    Weight w = quantized_weight(50, 576, o, 8);
+    Input in = make_input(14, 576, 9);
+    Random random(10);
+    for (int64_t r = 0; r < in.m; ++r)
+      for (int64_t i = 0; i < in.k; ++i)
+        in.x[static_cast<size_t>(r * in.stride + i)] =
+            i % 32 == 0 ? -127.0f : static_cast<float>(random.below(255) - 127);
+    for (const LinearKernel& kernel : linear_kernels()) {
+      if (!kernel.supports(w.problem, cpu_features()) || !rounds_activations(kernel)) continue;
+      std::vector<float> y = multiply(kernel, w, in, 0, in.m, nullptr);
       for (int64_t r = 0; r < in.m; ++r)
-        for (int64_t i = 0; i < in.k; ++i)
-          in.x[static_cast<size_t>(r * in.stride + i)] =
-              i % 64 == 0 ? -127.0f : static_cast<float>(random.below(255) - 127);
-      for (const LinearKernel& kernel : linear_kernels()) {
-        if (!kernel.supports(w.problem, cpu_features()) || !rounds_activations(kernel)) continue;
-        std::vector<float> y = multiply(kernel, w, in, 0, in.m, nullptr);
-        for (int64_t r = 0; r < in.m; ++r)
-          for (int64_t j = 0; j < 50; ++j) {
-            double sum = 0, magnitude = 0;
-            for (int64_t i = 0; i < 576; ++i) {
-              double product =
-                  in.x[static_cast<size_t>(r * in.stride + i)] * w.dense[static_cast<size_t>(j * 576 + i)];
-              sum += product;
-              magnitude += std::abs(product);
-            }
-            ASSERT_NEAR(y[static_cast<size_t>(r * 50 + j)], sum, sum_tolerance(magnitude, 5)) << kernel.name;
+        for (int64_t j = 0; j < 50; ++j) {
+          double sum = 0, magnitude = 0;
+          for (int64_t i = 0; i < 576; ++i) {
+            double x = in.x[static_cast<size_t>(r * in.stride + i)];
+            sum += x * w.dense[static_cast<size_t>(j * 576 + i)];
+            magnitude += std::abs(x * w.terms[static_cast<size_t>(j * 576 + i)]);
           }
+          ASSERT_NEAR(y[static_cast<size_t>(r * 50 + j)], sum, sum_tolerance(magnitude, 2 * 576 / o.group))
+              << kernel.name;
+        }
+    }
+  }
+}
+
+// Every code of a codec is the scale of a row of its own, whose one weight is that scale times one.
+TEST(Linear, ScalesAreDecodedToTheLastBit) {
+  for (const ScaleCodecInfo& codec : kScaleCodecs)
+    for (Second second : {Second::kNone, Second::kRow, Second::kDivisor}) {
+      int64_t n = codec.bytes == 1 ? 256 : 65536;
+      Weight w = quantized_weight(n, 1, {.group = 1, .codec = codec.codec, .second = second}, 27);
+      for (int64_t r = 0; r < n; ++r) {
+        w.codes[static_cast<size_t>(r)] = std::byte{9};
+        std::byte* stored = w.scales.codes.data() + r * codec.bytes;
+        if (codec.bytes <= 2) std::memcpy(stored, &r, static_cast<size_t>(codec.bytes));
+        if (!std::isfinite(w.scales.at(r))) std::memset(stored, 0, static_cast<size_t>(codec.bytes));
+      }
+      Input in = {1, 1, 1, {1.0f}};
+      for (const LinearKernel& kernel : linear_kernels()) {
+        if (!kernel.supports(w.problem, cpu_features()) || rounds_activations(kernel)) continue;
+        std::vector<float> y = multiply(kernel, w, in, 0, 1, nullptr);
+        for (int64_t r = 0; r < n; ++r)
+          ASSERT_EQ(y[static_cast<size_t>(r)], w.scales.at(r))
+              << kernel.name << " " << codec.name << " " << r;
       }
     }
+}
+
+// Every code of a float element has a row of its own, whose only channel it is.
+TEST(Linear, FloatCodesAreDecodedToTheLastBit) {
+  for (const ElementInfo& element : kElements) {
+    if (element.integer) continue;
+    int64_t n = 1 << element.bits;
+    Weight w =
+        quantized_weight(n, 1, {.element = element.element, .group = 1, .codec = ScaleCodec::kE8M0}, 33);
+    std::vector<float> values;
+    for (int64_t r = 0; r < n; ++r) {
+      values.push_back(element_value(element.element, static_cast<uint8_t>(r)));
+      w.codes[static_cast<size_t>(r)] = static_cast<std::byte>(std::isfinite(values.back()) ? r : 0);
+      if (!std::isfinite(values.back())) values.back() = 0;
+      w.scales.codes[static_cast<size_t>(r)] = std::byte{127};  // 1
+    }
+    Input in = {1, 1, 1, {1.0f}};
+    for (const LinearKernel& kernel : linear_kernels()) {
+      if (!kernel.supports(w.problem, cpu_features())) continue;
+      EXPECT_EQ(multiply(kernel, w, in, 0, 1, nullptr), values) << kernel.name << " " << element.name;
+    }
+  }
+}
+
+// What decoding a token reads: the codes and scales as the checkpoint has them, and a float per row for the
+// second level.
+TEST(Linear, PanelsAreNoLargerThanTheWeight) {
+  struct Case {
+    Options options;
+    double bits;  // per weight
+  };
+  for (const Case& c : {
+           Case{{.element = Element::kInt2, .group = 32, .codec = ScaleCodec::kF16}, 2.5},
+           Case{{.element = Element::kInt4, .group = 32, .codec = ScaleCodec::kF16}, 4.5},
+           Case{{.element = Element::kInt8, .group = 64, .codec = ScaleCodec::kE8M0}, 8.125},
+           Case{{.element = Element::kInt4, .group = 32, .codec = ScaleCodec::kU6, .mins = true}, 4.5},
+           Case{{.element = Element::kE2M1, .group = 32, .codec = ScaleCodec::kE8M0}, 4.25},
+           Case{{.element = Element::kE4M3FN, .group = 128, .group_rows = 128}, 8.25},
+       }) {
+    Weight w = quantized_weight(64, 1024, c.options, 28);
+    for (const LinearKernel& kernel : linear_kernels()) {
+      if (!kernel.supports(w.problem, cpu_features()) || kernel.name == std::string("reference_scalar"))
+        continue;
+      EXPECT_EQ(static_cast<double>(kernel.prepack(w.view())->size_bytes()), 64 * 1024 * c.bits / 8)
+          << kernel.name;
+    }
+  }
 }
 
 TEST(Linear, ARowHasTheSameBitsInEveryBatchAndOnEveryPool) {
@@ -250,11 +295,8 @@ TEST(Linear, ARowHasTheSameBitsInEveryBatchAndOnEveryPool) {
   }
 }
 
-TEST(Linear, PartsTogetherEqualPartsApart) {
+void expect_together_as_apart(const std::vector<Weight>& weights) {
   ThreadPool pool(2);
-  std::vector<Weight> weights = {
-      quantized_weight(96, 576, {4, 128}, 12), quantized_weight(33, 576, {8, 128, true}, 13),
-      quantized_weight(40, 576, {4, 32}, 14), quantized_weight(40, 576, {4, 32, false, true}, 15)};
   Input in = make_input(5, 576, 16);
   for (const LinearKernel& kernel : linear_kernels()) {
     if (!kernel.supports(weights[0].problem, cpu_features())) continue;
@@ -276,11 +318,27 @@ TEST(Linear, PartsTogetherEqualPartsApart) {
   }
 }
 
+TEST(Linear, PartsTogetherEqualPartsApart) {
+  std::vector<Weight> integers, floats;
+  for (const Options& o : {Options{}, Options{Element::kInt8, 128, true}, Options{.group = 32},
+                           Options{.group = 32, .permuted = true}, Options{.multiplier = true}})
+    integers.push_back(quantized_weight(40, 576, o, 12));
+  for (const Options& o : {Options{.element = Element::kE4M3FN}, Options{.element = Element::kNF4},
+                           Options{.element = Element::kE2M1, .group = 32},
+                           Options{.element = Element::kE5M2, .multiplier = true}})
+    floats.push_back(quantized_weight(33, 576, o, 13));
+  expect_together_as_apart(integers);
+  expect_together_as_apart(floats);
+}
+
 TEST(Linear, TinyHugeAndZeroActivations) {
   for (float scale : {0.0f, 1e-42f, 1e-35f, 1e-20f, 1e18f, 1e34f}) {
-    Weight w = quantized_weight(40, 160, {4, 64, true}, 17), plain = plain_weight(40, 160, DType::kBF16, 18);
+    Weight w = quantized_weight(40, 160, {Element::kInt4, 64, true}, 17),
+           fp8 = quantized_weight(40, 160, {Element::kE4M3FN, 64}, 34),
+           plain = plain_weight(40, 160, DType::kBF16, 18);
     Input in = make_input(3, 160, 19, scale);
-    for (const Weight* weight : {&w, &plain})
+    for (const Weight* weight : {&w, &fp8, &plain}) {
+      Oracle expected = oracle_of(*weight, in);
       for (const LinearKernel& kernel : linear_kernels()) {
         if (!kernel.supports(weight->problem, cpu_features())) continue;
         std::vector<float> y = multiply(kernel, *weight, in, 0, 3, nullptr);
@@ -289,14 +347,16 @@ TEST(Linear, TinyHugeAndZeroActivations) {
           for (float v : y) EXPECT_EQ(v, 0.0f) << kernel.name;
           continue;
         }
-        expect_close(kernel, *weight, in, y);
+        expect_close(kernel, *weight, expected, y);
       }
+    }
   }
 }
 
 TEST(Linear, NonFiniteActivationsAreNotHidden) {
-  Weight w = quantized_weight(40, 160, {4, 64}, 20);
-  for (float& s : w.scales) s = 0.5f;
+  Weight w = quantized_weight(40, 160, {Element::kInt4, 64}, 20);
+  std::vector<float> halves(40 * 3, 0.5f);
+  std::memcpy(w.scales.codes.data(), halves.data(), w.scales.codes.size());
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Input in = make_input(2, 160, 21);
     in.x[100] = bad;
@@ -321,6 +381,10 @@ TEST(Linear, TheChosenRowFollowsTheLevelAndTheProblem) {
   EXPECT_STREQ(choose_linear_kernel(w4, {.avx2 = true, .avx512 = true, .avx512_vnni = true}).name,
                "int_a8_vnni");
   EXPECT_STREQ(choose_linear_kernel(bf16, {.avx2 = true}).name, "plain_avx2");
+  LinearProblem fp8 = {.n = 8, .k = 64, .quantized = true, .element = Element::kE4M3FN, .group = 32};
+  EXPECT_STREQ(choose_linear_kernel(fp8, {}).name, "reference_scalar");
+  EXPECT_STREQ(choose_linear_kernel(fp8, {.avx2 = true}).name, "float_a32_avx2");
+  EXPECT_STREQ(choose_linear_kernel(fp8, {.avx2 = true, .avx512 = true}).name, "float_a32_avx512");
   w4.exact_activations = true;
   EXPECT_STREQ(choose_linear_kernel(w4, {.avx2 = true, .avx512 = true, .avx512_vnni = true}).name,
                "int_a32_avx512");

@@ -1,4 +1,4 @@
-// How the input channels of an integer weight are cut into blocks, and x brought into the same order.
+// How the input channels of a quantized weight are cut into blocks, and in which order x goes with them.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ struct ChannelBlock {
 constexpr int32_t kMaxBlock = 128;
 
 struct BlockPlan {
-  std::vector<int32_t> order;  // sorted place -> channel; empty when sorted already
+  std::vector<int32_t> order;     // sorted place -> channel; empty when sorted already
+  std::vector<float> multiplier;  // of x, by channel; empty when there is none
   std::vector<ChannelBlock> blocks;
   std::vector<int32_t> steps;  // of every block
   int64_t k = 0, group = 0, padded_k = 0;
 
+  bool takes_x_as_it_is() const { return order.empty() && multiplier.empty(); }
   // Whether x prepared for one serves the other.
   bool prepares_like(const BlockPlan& other) const {
-    return k == other.k && group == other.group && order.empty() && other.order.empty();
+    return k == other.k && group == other.group && takes_x_as_it_is() && other.takes_x_as_it_is();
   }
 };
 
-// `permutation` [k] or null: channel k belongs to group permutation[k] / group.
-BlockPlan plan_blocks(const LinearProblem& problem, const int32_t* permutation);
+BlockPlan plan_blocks(const WeightView& weight);
 
 // An upper bound of padded_k and of the number of blocks, known without the permutation.
 struct BlockBounds {

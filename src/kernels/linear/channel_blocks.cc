@@ -1,4 +1,4 @@
-#include "kernels/linear/integer_blocks.h"
+#include "kernels/linear/channel_blocks.h"
 
 #include <algorithm>
 #include <numeric>
@@ -15,11 +15,14 @@ std::vector<int32_t> group_of_channels(const LinearProblem& p, const int32_t* pe
 
 }  // namespace
 
-BlockPlan plan_blocks(const LinearProblem& problem, const int32_t* permutation) {
+BlockPlan plan_blocks(const WeightView& weight) {
+  const LinearProblem& problem = weight.problem;
   BlockPlan plan;
+  if (weight.input_multiplier)
+    plan.multiplier.assign(weight.input_multiplier, weight.input_multiplier + problem.k);
   plan.k = problem.k;
   plan.group = problem.group;
-  std::vector<int32_t> groups = group_of_channels(problem, permutation);
+  std::vector<int32_t> groups = group_of_channels(problem, weight.permutation);
   if (!std::is_sorted(groups.begin(), groups.end())) {
     plan.order.resize(groups.size());
     std::iota(plan.order.begin(), plan.order.end(), 0);

@@ -1,14 +1,11 @@
-// Integer codes against 8-bit or float activations on vectors; compiled by integer_panel_*.cc.
+// What the kernels over panels of codes share: loading the codes of 8 channels, storing a tile, all rows of
+// x. Compiled by *_panel_a8_*.cc and *_panel_a32_*.cc.
 #pragma once
 
-#include "kernels/linear/panels.h"
-#include "kernels/simd.h"
+#include "kernels/linear/panel_scales_body.h"
 
 namespace quaver::kernels {
 namespace {
-
-constexpr int kPanelRows = 2 * kLanes;
-constexpr int kStepBytes4 = kPanelRows * 4, kStepBytes8 = kPanelRows * 8;  // codes of 8 channels
 
 QUAVER_INLINE Mask valid_lanes(int64_t valid, int c) {
   int64_t left = valid - c * kLanes;
@@ -25,7 +22,13 @@ template <int Bits>
 QUAVER_INLINE Step load_step(const uint8_t* codes) {
   constexpr int kBytes = kLanes * 4;
   Step s;
-  if constexpr (Bits == 4) {
+  if constexpr (Bits == 2) {
+    VecI mask = splat_int(0x03030303), all = load_int(codes);
+    s.first[0] = and_int(all, mask);
+    s.second[0] = and_int(shift_right<2>(all), mask);
+    s.first[1] = and_int(shift_right<4>(all), mask);
+    s.second[1] = and_int(shift_right<6>(all), mask);
+  } else if constexpr (Bits == 4) {
     VecI mask = splat_int(0x0f0f0f0f);
     for (int c = 0; c < 2; ++c) {
       VecI both = load_int(codes + c * kBytes);
@@ -41,12 +44,12 @@ QUAVER_INLINE Step load_step(const uint8_t* codes) {
   return s;
 }
 
-QUAVER_INLINE VecI zero_points(const IntegerPanel& p, int64_t block, int c) {
+QUAVER_INLINE VecI zero_points(const CodePanel& p, int64_t block, int c) {
   return p.zeros ? widen_u8(p.zeros + block * kPanelRows + c * kLanes) : splat_int(p.zero);
 }
 
 template <int Rows>
-QUAVER_INLINE void store_tile(const IntegerPanel& p, const Vec (&total)[Rows][2], float* y) {
+QUAVER_INLINE void store_tile(const CodePanel& p, const Vec (&total)[Rows][2], float* y) {
   Mask m0 = valid_lanes(p.valid, 0), m1 = valid_lanes(p.valid, 1);
   Vec bias0 = p.bias ? load(p.bias, m0) : zero(), bias1 = p.bias ? load(p.bias + kLanes, m1) : zero();
   unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
@@ -55,22 +58,17 @@ QUAVER_INLINE void store_tile(const IntegerPanel& p, const Vec (&total)[Rows][2]
   });
 }
 
-// Calls Tile<Bits, Rows> for up to MaxRows rows at a time.
-template <template <int, int> class Tile, int Bits, int Rows>
-void tile_of(const IntegerPanel& p, int64_t first, int64_t rows) {
-  if (rows == Rows) return Tile<Bits, Rows>::run(p, first);
-  if constexpr (Rows > 1) tile_of<Tile, Bits, Rows - 1>(p, first, rows);
+// Calls Tile<Codes, Rows> for up to MaxRows rows at a time.
+template <template <class, int> class Tile, class Codes, int Rows>
+void tile_of(const CodePanel& p, int64_t first, int64_t rows) {
+  if (rows == Rows) return Tile<Codes, Rows>::run(p, first);
+  if constexpr (Rows > 1) tile_of<Tile, Codes, Rows - 1>(p, first, rows);
 }
 
-template <template <int, int> class Tile, int MaxRows>
-QUAVER_INLINE void all_rows(const IntegerPanel& p) {
-  for (int64_t r = 0; r < p.m; r += MaxRows) {
-    int64_t rows = p.m - r < MaxRows ? p.m - r : MaxRows;
-    if (p.bits == 4)
-      tile_of<Tile, 4, MaxRows>(p, r, rows);
-    else
-      tile_of<Tile, 8, MaxRows>(p, r, rows);
-  }
+template <template <class, int> class Tile, class Codes, int MaxRows>
+void all_rows(const CodePanel& p) {
+  for (int64_t r = 0; r < p.m; r += MaxRows)
+    tile_of<Tile, Codes, MaxRows>(p, r, p.m - r < MaxRows ? p.m - r : MaxRows);
 }
 
 }  // namespace

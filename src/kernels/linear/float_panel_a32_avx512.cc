@@ -1,0 +1,8 @@
+// Float codes against float activations with AVX-512.
+#include "kernels/linear/float_panel_a32_body.h"
+
+namespace quaver::kernels {
+
+void float_panel_a32_avx512(const CodePanel& panel) { float_a32_panel(panel); }
+
+}  // namespace quaver::kernels
