@@ -29,14 +29,14 @@ struct Kind {
 const Kind kBF16 = {"bf16", false};
 Kind integer(int bits) { return {"w" + std::to_string(bits), true, integer_element(bits)}; }
 
-// One random weight, prepacked for one kernel.
-struct Layer {
+// A random weight as a checkpoint has it.
+struct Stored {
   LinearProblem problem;
-  const LinearKernel* kernel;
-  std::unique_ptr<Prepacked> weight;
-  std::vector<float> y;
+  std::vector<std::byte> codes, scales;
+  float super = 1.0f;
+  const Kind& kind;
 
-  Layer(Shape shape, const Kind& kind, const std::string& kernel_name, int64_t m) {
+  Stored(Shape shape, const Kind& of) : kind(of) {
     problem = {.n = shape.n,
                .k = shape.k,
                .quantized = kind.quantized,
@@ -45,23 +45,43 @@ struct Layer {
                .group = kind.group,
                .group_rows = kind.group_rows,
                .has_mins = kind.mins};
-    kernel = &choose_linear_kernel(problem);
-    for (const LinearKernel& row : linear_kernels())
-      if (row.name == kernel_name && row.supports(problem, cpu_features())) kernel = &row;
     int bits = kind.quantized ? element_info(kind.element).bits : 16;
-    std::vector<std::byte> codes(static_cast<size_t>(shape.n * shape.k * bits / 8));
+    codes.resize(static_cast<size_t>(shape.n * shape.k * bits / 8));
     std::minstd_rand random(7);
     // Neither NaN nor infinity, whatever the bytes mean.
     for (auto& byte : codes) byte = static_cast<std::byte>(random() >> 8 & (bits < 8 ? 0xff : 0x3f));
-    int64_t count =
-        (shape.n + kind.group_rows - 1) / kind.group_rows * ((shape.k + kind.group - 1) / kind.group);
-    std::vector<std::byte> scales(static_cast<size_t>(count * scale_codec_info(kind.codec).bytes),
-                                  std::byte{0x38});
-    const float one = 1.0f;
-    ScaleView view = {
-        .codec = kind.codec, .codes = scales.data(), .super = kind.second ? &one : nullptr, .share = count};
-    weight = kernel->prepack(
-        {.problem = problem, .codes = codes, .scales = view, .mins = kind.mins ? view : ScaleView()});
+    scales.resize(static_cast<size_t>(groups() * scale_codec_info(kind.codec).bytes), std::byte{0x38});
+  }
+  int64_t groups() const {
+    return (problem.n + kind.group_rows - 1) / kind.group_rows * ((problem.k + kind.group - 1) / kind.group);
+  }
+  WeightView view() const {
+    ScaleView level = {.codec = kind.codec,
+                       .codes = scales.data(),
+                       .super = kind.second ? &super : nullptr,
+                       .share = groups()};
+    return {.problem = problem, .codes = codes, .scales = level, .mins = kind.mins ? level : ScaleView()};
+  }
+};
+
+const LinearKernel& kernel_of(const LinearProblem& problem, const std::string& name) {
+  for (const LinearKernel& row : linear_kernels())
+    if (row.name == name && row.supports(problem, cpu_features())) return row;
+  return choose_linear_kernel(problem);
+}
+
+// Prepacked for one kernel.
+struct Layer {
+  LinearProblem problem;
+  const LinearKernel* kernel;
+  std::unique_ptr<Prepacked> weight;
+  std::vector<float> y;
+
+  Layer(Shape shape, const Kind& kind, const std::string& kernel_name, int64_t m) {
+    Stored stored(shape, kind);
+    problem = stored.problem;
+    kernel = &kernel_of(problem, kernel_name);
+    weight = kernel->prepack(stored.view());
     y.resize(static_cast<size_t>(m * shape.n));
   }
 };
@@ -147,6 +167,16 @@ void one_layer(benchmark::State& state, Shape shape, int64_t m, const Kind& kind
   report(state, model, m);
 }
 
+// Laying a weight out while a model is loaded.
+void prepack(benchmark::State& state, Shape shape, const Kind& kind) {
+  Stored stored(shape, kind);
+  const LinearKernel& kernel = choose_linear_kernel(stored.problem);
+  for (auto _ : state) benchmark::DoNotOptimize(kernel.prepack(stored.view()));
+  state.counters["weights/s"] =
+      benchmark::Counter(static_cast<double>(shape.n * shape.k * static_cast<int64_t>(state.iterations())),
+                         benchmark::Counter::kIsRate);
+}
+
 // What checkpoints hold; bf16 is what a layer would be expanded to.
 const Kind kStored[] = {
     kBF16,
@@ -180,6 +210,8 @@ void add_benchmarks() {
           [=](benchmark::State& s) { whole_model(s, 512, kBF16, nullptr, kernel); });
   }
   named("bf16/49152x576/m1", [](benchmark::State& s) { one_layer(s, {49152, 576}, 1, kBF16, "best"); });
+  for (const Kind& kind : kStored)
+    named("prepack/" + kind.name, [&kind](benchmark::State& s) { prepack(s, {2048, 2048}, kind); });
   for (const Kind& kind : kStored)
     for (int64_t m : {1, 8, 128})
       for (std::string kernel : {"avx512", "avx2"})

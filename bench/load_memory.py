@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Peak memory while loading a synthetic sharded 4-bit checkpoint, beside what it may be: all tensors and the largest once more.
+"""Peak memory while loading synthetic sharded checkpoints, beside what it may be: all tensors and the largest once more.
 
   bench/load_memory.py [--gib 2] [--binary build/release/bin/quaver]
 
@@ -19,10 +19,12 @@ from peak_memory import peak_bytes  # noqa: E402
 COMMANDS = {"inspect": [], "generate": ["--prompt", "a", "--max-tokens", 1, "--max-model-len", 16, "--kv-cache-memory", 1 << 23]}
 
 
-def measure(binary, kind, folder, size_bytes, experts):
+def measure(binary, stored, folder, size_bytes, experts):
+    kind = f"{stored} {'experts' if experts else 'dense'}"
     smallest = folder / f"{kind}-smallest"
-    synthetic_model.write(smallest, 0, **synthetic_model.SMALLEST, experts=experts)
-    total, largest = synthetic_model.write(folder / kind, size_bytes, experts=experts, width=1024 if experts else 8192)
+    synthetic_model.write(smallest, 0, **synthetic_model.SMALLEST, experts=experts, stored=stored)
+    total, largest = synthetic_model.write(folder / kind, size_bytes, experts=experts, width=1024 if experts else 8192,
+                                           stored=stored)
     for command, flags in COMMANDS.items():
         base = peak_bytes([binary, command, smallest, *flags])
         peak = peak_bytes([binary, command, folder / kind, *flags])
@@ -38,8 +40,8 @@ def main():
     print("| model | command | tensors MiB | largest MiB | base MiB | peak - base MiB | of tensors + largest |")
     print("|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for kind, experts in (("dense", 0), ("experts", 8)):
-            measure(a.binary, kind, pathlib.Path(folder), int(a.gib * 2**30), experts)
+        for stored, experts in (("int4", 0), ("int4", 8), ("fp8", 0), ("nvfp4", 8)):
+            measure(a.binary, stored, pathlib.Path(folder), int(a.gib * 2**30), experts)
 
 
 if __name__ == "__main__":

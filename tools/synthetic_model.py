@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes a sharded folder of a wanted size with random weights in 4 bits or plain, for measurements of loading; no quantizer is run.
+"""Writes a sharded folder of a wanted size with random weights, for measurements of loading; no quantizer is run.
 
-  tools/synthetic_model.py FOLDER --gib 2 [--experts 8] [--plain]
+  tools/synthetic_model.py FOLDER --gib 2 [--experts 8] [--stored int4|plain|fp8|nvfp4]
 
 Every layer holds the same bytes: only their number matters here.
 """
@@ -29,6 +29,30 @@ def plain_layer(name, rows, cols):
     return {f"{name}.weight": torch.randn(rows, cols, dtype=torch.bfloat16) * 0.02}
 
 
+def fp8_layer(name, rows, cols):
+    """8-bit floats with a scale for 128 x 128 of them."""
+    return {f"{name}.weight": torch.randn(rows, cols).to(torch.float8_e4m3fn),
+            f"{name}.weight_scale_inv": torch.full((-(-rows // 128), -(-cols // 128)), 0.02)}
+
+
+def nvfp4_layer(name, rows, cols):
+    """4-bit floats, a scale of 8 bits for 16 of them, and one over all."""
+    return {f"{name}.weight_packed": torch.randint(0, 256, (rows, cols // 2), dtype=torch.uint8),
+            f"{name}.weight_scale": torch.full((rows, cols // 16), 4.0).to(torch.float8_e4m3fn),
+            f"{name}.weight_global_scale": torch.tensor([1000.0])}
+
+
+# How layers are stored: their tensors, and the configuration's part.
+STORED = {
+    "int4": (packed, {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False}),
+    "plain": (plain_layer, None),
+    "fp8": (fp8_layer, {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [128, 128]}),
+    "nvfp4": (nvfp4_layer, {"quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized", "ignore": ["lm_head"],
+                            "config_groups": {"group_0": {"targets": ["Linear"], "weights": {
+                                "num_bits": 4, "type": "float", "symmetric": True, "group_size": 16, "strategy": "tensor_group"}}}}),
+}
+
+
 def feed_forward(hidden, width, name, linear):
     return {**linear(f"{name}.gate_proj", width, hidden), **linear(f"{name}.up_proj", width, hidden),
             **linear(f"{name}.down_proj", hidden, width)}
@@ -47,13 +71,13 @@ def layer_tensors(hidden, width, experts, linear):
     return tensors
 
 
-def config(hidden, width, layers, experts, vocabulary, plain):
+def config(hidden, width, layers, experts, vocabulary, stored):
     common = {"hidden_size": hidden, "intermediate_size": width, "num_hidden_layers": layers, "head_dim": 128,
               "num_attention_heads": hidden // 128, "num_key_value_heads": hidden // 128, "vocab_size": vocabulary,
               "max_position_embeddings": 2048, "rms_norm_eps": 1e-6, "rope_theta": 10000.0, "tie_word_embeddings": True,
               "hidden_act": "silu", "torch_dtype": "bfloat16"}
-    if not plain:
-        common["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "sym": True, "desc_act": False}
+    if STORED[stored][1]:
+        common["quantization_config"] = STORED[stored][1]
     if experts:
         return {**common, "model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], "num_experts": experts,
                 "num_experts_per_tok": 2, "moe_intermediate_size": width, "norm_topk_prob": True, "decoder_sparse_step": 1,
@@ -72,13 +96,13 @@ def size_of(tensors):
     return sum(t.nbytes for t in tensors.values())
 
 
-def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=32000, shard_bytes=1 << 28, plain=False):
+def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=32000, shard_bytes=1 << 28, stored="int4"):
     """A folder of about `size_bytes`, a layer at least. Returns the bytes of all tensors and those of the largest."""
     torch.manual_seed(0)
     folder.mkdir(parents=True)
     rest = {"model.embed_tokens.weight": torch.randn(vocabulary, hidden).to(torch.bfloat16),
             "model.norm.weight": torch.ones(hidden, dtype=torch.bfloat16)}
-    layer = layer_tensors(hidden, width, experts, plain_layer if plain else packed)
+    layer = layer_tensors(hidden, width, experts, STORED[stored][0])
     layers = max(1, round((size_bytes - size_of(rest)) / size_of(layer)))
     per_shard = max(1, shard_bytes // size_of(layer))
     where = {}
@@ -90,7 +114,7 @@ def write(folder, size_bytes, hidden=2048, width=8192, experts=0, vocabulary=320
     save_file(rest, folder / "model-rest.safetensors", {"format": "pt"})
     where.update(dict.fromkeys(rest, "model-rest.safetensors"))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
-    (folder / "config.json").write_text(json.dumps(config(hidden, width, layers, experts, vocabulary, plain)))
+    (folder / "config.json").write_text(json.dumps(config(hidden, width, layers, experts, vocabulary, stored)))
     save_tokenizer(folder)
     return size_of(layer) * layers + size_of(rest), max(t.nbytes for t in [*layer.values(), *rest.values()])
 
@@ -100,9 +124,9 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--gib", type=float, default=2, help="size of all tensors")
     parser.add_argument("--experts", type=int, default=0, help="a mixture of so many experts instead of dense layers")
-    parser.add_argument("--plain", action="store_true", help="layers in bf16")
+    parser.add_argument("--stored", choices=STORED, default="int4", help="plain: in bf16")
     a = parser.parse_args()
-    total, largest = write(a.folder, int(a.gib * 2**30), experts=a.experts, width=1024 if a.experts else 8192, plain=a.plain)
+    total, largest = write(a.folder, int(a.gib * 2**30), experts=a.experts, width=1024 if a.experts else 8192, stored=a.stored)
     print(f"{a.folder}: {total / 2**20:.0f} MiB, the largest tensor {largest / 2**20:.0f} MiB")
 
 

@@ -178,9 +178,9 @@ def test_help_says_what_names_mean(run):
 @pytest.mark.parametrize("experts", [0, 8], ids=["dense", "experts"])
 def test_loading_never_holds_the_plain_model(binary, tmp_path, experts):
     """Beyond what a tiny model takes: the quantized layers, what stays plain, and the largest tensor."""
-    synthetic_model.write(tmp_path / "smallest", 0, **synthetic_model.SMALLEST, experts=experts, plain=True)
+    synthetic_model.write(tmp_path / "smallest", 0, **synthetic_model.SMALLEST, experts=experts, stored="plain")
     total, largest = synthetic_model.write(tmp_path / "m", 400 << 20, width=1024 if experts else 8192, vocabulary=8192, experts=experts,
-                                           shard_bytes=1 << 26, plain=True)
+                                           shard_bytes=1 << 26, stored="plain")
     flags = ["-q", "int4", "--prompt", "a", "--max-tokens", 1, "--max-model-len", 16, "--kv-cache-memory", 1 << 23]
     base = peak_bytes([binary, "generate", tmp_path / "smallest", *flags])
     table = 8192 * 2048 * 2  # the embedding, which is the head too
