@@ -233,6 +233,29 @@ TEST(PagedAttention, EightBitCachesRoundUnderTheLayersScales) {
       }
 }
 
+TEST(PagedAttention, EightBitCachesRoundAlikeOnTheGpu) {
+  if (!at::globalContext().hasCUDA()) return;
+  Scene scene(7, {20, 1, 9}, cache_of());
+  const std::vector<float> key_scales = {0.004f, 0.01f}, value_scales = {0.006f, 2.0f};
+  const AttentionParams plain{.scale = 0.25f};
+  AttentionParams scaled = plain;
+  scaled.kv_scaling = KvScaling{at::tensor(key_scales).to(at::kCUDA), at::tensor(value_scales).to(at::kCUDA)};
+  for (at::ScalarType dtype : {at::kFloat8_e4m3fn, at::kFloat}) {
+    PagedCacheOptions cache = cache_of(dtype);
+    cache.device = at::kCUDA;
+    Scene on_gpu = scene;
+    for (Rows& rows : on_gpu.rows) rows = {rows.q.to(at::kCUDA), rows.k.to(at::kCUDA), rows.v.to(at::kCUDA)};
+    PagedAttention attention(cache);
+    const std::vector<at::Tensor> got = run_paged(attention, on_gpu, 6, scaled);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const Rows& rows = scene.rows[i];
+      const Rows rounded = {rows.q, rounded_to_codes(rows.k, key_scales),
+                            rounded_to_codes(rows.v, value_scales)};
+      EXPECT_LT(worst(got[i].to(at::kCPU), run_dense(rounded, plain)), kTolerance) << dtype << i;
+    }
+  }
+}
+
 TEST(KvScaling, GradientsPassUnchanged) {
   at::Tensor x = at::randn({3, 2, 4}).requires_grad_(true), upstream = at::randn({3, 2, 4});
   at::Tensor y = round_kv(x, at::tensor({0.1f, 3.0f}));
