@@ -48,8 +48,10 @@ struct Stored {
     int bits = kind.quantized ? element_info(kind.element).bits : 16;
     codes.resize(static_cast<size_t>(shape.n * shape.k * bits / 8));
     std::minstd_rand random(7);
-    // Neither NaN nor infinity, whatever the bytes mean.
-    for (auto& byte : codes) byte = static_cast<std::byte>(random() >> 8 & (bits < 8 ? 0xff : 0x3f));
+    // Neither NaN nor infinity, whatever the bytes mean, nor subnormal bf16: products with those are slow.
+    for (size_t i = 0; i < codes.size(); ++i)
+      codes[i] =
+          static_cast<std::byte>(bits == 16 && i % 2 == 1 ? 0x3c : random() >> 8 & (bits < 8 ? 0xff : 0x3f));
     scales.resize(static_cast<size_t>(groups() * scale_codec_info(kind.codec).bytes), std::byte{0x38});
   }
   int64_t groups() const {
