@@ -32,3 +32,10 @@ def test_weights_alone(run, serve, tiny_model, tmp_path, flags):
 def test_inputs_too(run, serve, tiny_model, tmp_path, scheme):
     quantize(run, tiny_model, tmp_path / "out", "--scheme", scheme)
     expect_agreement(run, serve, tmp_path / "out", READER, LAYERS, quantized_inputs=True)
+
+
+@pytest.mark.parametrize("scheme", ["W4A16", "FPW8A16"])
+def test_experts(run, serve, tiny_moe, tmp_path, scheme):
+    """Transformers stacks the experts while it loads them, as plain weights: the layers of attention are what stays quantized."""
+    quantize(run, tiny_moe, tmp_path / "out", "--scheme", scheme)
+    expect_agreement(run, serve, tmp_path / "out", READER, 2 * 4, quantized_inputs=False)
