@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs in the environment of another reader: loads a folder in Transformers with auto-round and saves the logits of a few tokens.
+"""Runs in the environment of another reader: loads a folder in Transformers with auto-round and saves logits.
 
-  other_reader.py FOLDER BACKEND OUT.safetensors ID ID ...
+  auto_round_reader.py FOLDER OUT.safetensors PROMPTS BACKEND
 
-BACKEND is auto-round's name of what multiplies; with it auto-round reads GPTQ and AWQ folders as well. Prints the classes of the
-quantized layers, so that a test can tell that nothing fell back to plain weights.
+PROMPTS is JSON, lists of ids of one length. Saved are "logits", after the second token of each. BACKEND is auto-round's name of what
+multiplies; with it auto-round reads GPTQ and AWQ folders as well. Prints the classes of the quantized layers, so that a test can tell
+that nothing fell back to plain weights.
 """
 import collections
 import json
@@ -33,14 +34,14 @@ def replace_kernels(model):
 
 
 def main():
-    folder, backend, out, *ids = sys.argv[1:]
+    folder, out, prompts, backend = sys.argv[1:]
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, device_map="cpu",
                                                  quantization_config=AutoRoundConfig(backend=backend)).eval()
     torch.nn.Module.float(model)  # the reader forces half precision; what lies in the file is exact in float32
     kinds = collections.Counter(f"{type(m).__module__}.{type(m).__name__}" for m in model.modules() if hasattr(m, "qweight"))
     replace_kernels(model)
     with torch.no_grad():
-        logits = model(torch.tensor([[int(i) for i in ids]])).logits[0]
+        logits = model(torch.tensor(json.loads(prompts))).logits[:, 1]
     save_file({"logits": logits.float().contiguous()}, out)
     print(json.dumps(kinds))
 
