@@ -126,6 +126,17 @@ QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = 0xffff) {
   Vec v = mul(small_floats<7>(_mm_maskz_loadu_epi8(m, p)), splat(256.0f));
   return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
 }
+// The same of pairs of codes in 16 bits each: the low bytes, or where `Odd` the high ones.
+template <int Shift, bool Odd>
+QUAVER_INLINE VecI halves_of(VecI pairs) {
+  VecI upper = Odd ? pairs : _mm512_slli_epi16(pairs, 8);
+  if constexpr (Shift == 7) return and_int(_mm512_srai_epi16(upper, 1), _mm512_set1_epi16(-0x4080));
+  return Odd ? and_int(upper, _mm512_set1_epi16(-0x100)) : upper;
+}
+template <int C>
+QUAVER_INLINE Vec half_vector(VecI halves) {  // the lower or upper kLanes of them
+  return _mm512_cvtph_ps(C == 0 ? _mm512_castsi512_si256(halves) : _mm512_extracti64x4_epi64(halves, 1));
+}
 // table[low four bits of each lane]
 using Table16 = Vec;
 QUAVER_INLINE Table16 load_table16(const float* p) { return load(p); }
@@ -260,6 +271,16 @@ QUAVER_INLINE Vec load_e4m3fn(const uint8_t* p, Mask m = all_lanes()) {
   __builtin_memcpy(&bytes, p, static_cast<size_t>(lane_count(m)));
   Vec v = mul(small_floats<7>(_mm_cvtsi64_si128(static_cast<int64_t>(bytes))), splat(256.0f));
   return where(less(splat(448.0f), abs(v)), splat(__builtin_nanf("")), v);
+}
+template <int Shift, bool Odd>
+QUAVER_INLINE VecI halves_of(VecI pairs) {
+  VecI upper = Odd ? pairs : _mm256_slli_epi16(pairs, 8);
+  if constexpr (Shift == 7) return and_int(_mm256_srai_epi16(upper, 1), _mm256_set1_epi16(-0x4080));
+  return Odd ? and_int(upper, _mm256_set1_epi16(-0x100)) : upper;
+}
+template <int C>
+QUAVER_INLINE Vec half_vector(VecI halves) {
+  return _mm256_cvtph_ps(C == 0 ? _mm256_castsi256_si128(halves) : _mm256_extracti128_si256(halves, 1));
 }
 struct Table16 {
   Vec low, high;

@@ -8,6 +8,7 @@ namespace {
 
 struct TableCodes {
   static constexpr int kStepBytes = kPanelRows * 4;
+  static constexpr int kRows = kLanes == 16 ? 12 : 5;
   struct Step {
     VecI nibbles[2];
   };
@@ -18,9 +19,9 @@ struct TableCodes {
   static QUAVER_INLINE Step load(const uint8_t* codes) {
     return {{load_int(codes), load_int(codes + kLanes * 4)}};
   }
-  template <int Channel>
-  QUAVER_INLINE Vec value(const Step& step, int c) const {
-    return look_up(table, shift_right<Channel % 4 * 8 + Channel / 4 * 4>(step.nibbles[c]));
+  template <int Channel, int C>
+  QUAVER_INLINE Vec value(const Step& step) const {
+    return look_up(table, shift_right<Channel % 4 * 8 + Channel / 4 * 4>(step.nibbles[C]));
   }
   QUAVER_INLINE Vec whole(Vec sum) const { return sum; }
 };
@@ -28,15 +29,22 @@ struct TableCodes {
 template <int Shift>
 struct HalfCodes {
   static constexpr int kStepBytes = kPanelRows * 8;
-  using Step = const uint8_t*;
+  static constexpr int kRows = kLanes == 16 ? 12 : 6;
+  struct Step {
+    VecI pairs[4];  // of channels
+  };
   float factor;
 
   QUAVER_INLINE explicit HalfCodes(const CodePanel& p) : factor(p.factor) {}
   QUAVER_INLINE void enter(const CodePanel&, int64_t) {}
-  static QUAVER_INLINE Step load(const uint8_t* codes) { return codes; }
-  template <int Channel>
-  QUAVER_INLINE Vec value(Step step, int c) const {
-    return small_floats<Shift>(load_bytes(step + Channel * kPanelRows + c * kLanes));
+  static QUAVER_INLINE Step load(const uint8_t* codes) {
+    constexpr int kBytes = kPanelRows * 2;
+    return {{load_int(codes), load_int(codes + kBytes), load_int(codes + 2 * kBytes),
+             load_int(codes + 3 * kBytes)}};
+  }
+  template <int Channel, int C>
+  QUAVER_INLINE Vec value(const Step& step) const {
+    return half_vector<C>(halves_of<Shift, Channel % 2 == 1>(step.pairs[Channel / 2]));
   }
   QUAVER_INLINE Vec whole(Vec sum) const { return mul(sum, splat(factor)); }
 };

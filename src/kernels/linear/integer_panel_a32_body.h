@@ -9,6 +9,7 @@ namespace {
 template <int Bits>
 struct IntegerCodes {
   static constexpr int kStepBytes = kPanelRows * Bits;
+  static constexpr int kRows = kLanes == 16 ? 11 : 4;  // room for the codes beside the accumulators
   using Step = kernels::Step;
   VecI zero_point[2];
 
@@ -18,11 +19,11 @@ struct IntegerCodes {
     zero_point[1] = zero_points(p, block, 1);
   }
   static QUAVER_INLINE Step load(const uint8_t* codes) { return load_step<Bits>(codes); }
-  template <int Channel>
-  QUAVER_INLINE Vec value(const Step& step, int c) const {
-    VecI bytes = Channel < 4 ? step.first[c] : step.second[c];
+  template <int Channel, int C>
+  QUAVER_INLINE Vec value(const Step& step) const {
+    VecI bytes = Channel < 4 ? step.first[C] : step.second[C];
     VecI code = and_int(shift_right<8 * (Channel % 4)>(bytes), splat_int(0xff));
-    return to_float(sub_int(code, zero_point[c]));
+    return to_float(sub_int(code, zero_point[C]));
   }
   static QUAVER_INLINE Vec whole(Vec sum) { return sum; }
 };

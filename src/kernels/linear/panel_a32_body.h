@@ -8,9 +8,9 @@
 namespace quaver::kernels {
 namespace {
 
-// `Codes` says what the codes of a panel stand for: kStepBytes of codes for 8 channels; enter(panel, block);
-// load(codes of 8 channels) -> Step; value<Channel>(Step, vector); kFactor, a power of two, and whole(sum),
-// which multiplies it in.
+// `Codes` says what the codes of a panel stand for: enter(panel, block); load(kStepBytes, 8 channels) ->
+// Step; value<Channel, vector of rows>(Step); whole(value or sum of values), which multiplies a power of two
+// in that values leave out; and kRows, the rows of x in a tile.
 
 // w = scale * value: the scale waits for the block's sum.
 template <class Codes>
@@ -24,9 +24,9 @@ struct Scaled : Codes {
     scales = at;
     return at + kPanelRows * p.scales.bytes;
   }
-  template <int Channel>
-  QUAVER_INLINE Vec weight(const typename Codes::Step& step, int c) const {
-    return Codes::template value<Channel>(step, c);
+  template <int Channel, int C>
+  QUAVER_INLINE Vec weight(const typename Codes::Step& step) const {
+    return Codes::template value<Channel, C>(step);
   }
   QUAVER_INLINE void leave(const CodePanel& p, int64_t block) {
     scale = load_scales(p.scales, block, scales);
@@ -49,9 +49,9 @@ struct Offset : Codes {
     min = load_scales(p.mins, block, mins);
     return mins + kPanelRows * p.mins.bytes;
   }
-  template <int Channel>
-  QUAVER_INLINE Vec weight(const typename Codes::Step& step, int c) const {
-    return fms(Codes::whole(Codes::template value<Channel>(step, c)), scale.of[c], min.of[c]);
+  template <int Channel, int C>
+  QUAVER_INLINE Vec weight(const typename Codes::Step& step) const {
+    return fms(Codes::whole(Codes::template value<Channel, C>(step)), scale.of[C], min.of[C]);
   }
   QUAVER_INLINE void leave(const CodePanel&, int64_t) {}
   QUAVER_INLINE Vec total(Vec before, Vec sum, int) const { return add(before, sum); }
@@ -60,7 +60,7 @@ struct Offset : Codes {
 template <int Rows, int Channel, class Weights>
 QUAVER_INLINE void channel_step(const Weights& weights, const typename Weights::Step& step, const float* x,
                                 int64_t stride, Vec (&sum)[Rows][2]) {
-  Vec w0 = weights.template weight<Channel>(step, 0), w1 = weights.template weight<Channel>(step, 1);
+  Vec w0 = weights.template weight<Channel, 0>(step), w1 = weights.template weight<Channel, 1>(step);
   unrolled<Rows>([&](auto r) QUAVER_INLINE_LAMBDA {
     Vec value = splat(x[r * stride + Channel]);
     sum[r][0] = fma(value, w0, sum[r][0]);
@@ -95,12 +95,10 @@ struct A32Tile {
   }
 };
 
-constexpr int kA32Rows = kLanes == 16 ? 11 : 4;  // room for the unpacked codes beside the accumulators
-
 template <class Codes>
 QUAVER_INLINE void a32_panel(const CodePanel& p) {
-  if (p.mins.bytes == 0) return all_rows<A32Tile, Scaled<Codes>, kA32Rows>(p);
-  all_rows<A32Tile, Offset<Codes>, kA32Rows>(p);
+  if (p.mins.bytes == 0) return all_rows<A32Tile, Scaled<Codes>, Codes::kRows>(p);
+  all_rows<A32Tile, Offset<Codes>, Codes::kRows>(p);
 }
 
 }  // namespace

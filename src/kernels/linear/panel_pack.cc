@@ -91,7 +91,8 @@ void pack_halves(const CodeWeight& weight, const ChannelBlock& block, const Sour
     int32_t channel = channel_at(weight, block.begin + i);
     uint8_t code = source.bits == 8 ? static_cast<uint8_t>(source.codes[channel])
                                     : read_code(source.codes, source.bytes, channel, source.bits);
-    target[i * weight.panel_rows + lane] = static_cast<std::byte>(weight.form.recoded[code]);
+    target[i / 2 * (2 * weight.panel_rows) + lane * 2 + i % 2] =
+        static_cast<std::byte>(weight.form.recoded[code]);
   }
 }
 

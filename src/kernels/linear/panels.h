@@ -43,7 +43,7 @@ struct PanelScales {
 //   second's, low bits first.
 // 4 bits: for each vector of rows, lane = row, byte i = channel i (low) and channel 4 + i (high).
 // 8 bits: both vectors of rows with channels 0-3, lane = row, byte = channel; then both with channels 4-7.
-// 8 bits that are to stand in halves: [8, panel_rows].
+// 8 bits that are to stand in halves: per pair of channels [panel_rows], each row's two codes side by side.
 struct CodePanel {
   int bits;
   const uint8_t* weight;
