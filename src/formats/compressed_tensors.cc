@@ -36,7 +36,15 @@ std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
   return missing;
 }
 
+// Files whose last groups are short are read here, but neither by the library nor by the engines that use it.
+void require_whole_groups(const QuantWeight& weight, std::string_view layer) {
+  require(weight.shape.cols % weight.group.cols == 0, ErrorKind::kInvalidInput, "layer '", layer,
+          "': ", weight.shape.cols, " input channels are no whole number of groups of ", weight.group.cols,
+          ", and readers of this format refuse others; take another group size or keep it at 16 bits");
+}
+
 std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer, const Recipe& recipe) {
+  require_whole_groups(weight, layer);
   return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe));
 }
 

@@ -116,5 +116,19 @@ TEST(CompressedTensorsWrite, WhatTheFormatLacksIsRefused) {
               HasSubstr("layer 'layer': this format has no nf4"));
 }
 
+// compressed-tensors 0.20 raises for them when it unpacks the weight, or when it quantizes an input.
+TEST(CompressedTensorsWrite, ShortLastGroupsAreRefused) {
+  for (const auto& [name, scheme] : writables()) {
+    if (scheme.group.cols == 0) continue;
+    const int64_t in = scheme.group.cols + 8;
+    EXPECT_THAT(error_of([&] {
+                  kCompressedTensorsFormat.pack(weight_of(scheme, {128, in}), "layer", {.scheme = scheme});
+                }),
+                HasSubstr(cat("layer 'layer': ", in, " input channels are no whole number of groups of ",
+                              scheme.group.cols)))
+        << name;
+  }
+}
+
 }  // namespace
 }  // namespace quaver
