@@ -37,11 +37,15 @@ std::vector<std::string> unmatched_rules(const Checkpoint& checkpoint) {
 }
 
 std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer, const Recipe& recipe) {
-  return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe));
+  return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe, layer));
 }
 
 std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
   return compressed_settings(checkpoint)->kv_cache;
+}
+
+std::vector<NamedTensor> pack_kv(std::string_view attention, const KvPair& scales) {
+  return pack_kv_scales(attention, scales, {"k_scale", "v_scale"}, {1});
 }
 
 }  // namespace
@@ -58,6 +62,7 @@ const Format kCompressedTensorsFormat = {
     .input_power = PowerOfTwo::kRoundedToOneBit,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
+    .pack_kv = pack_kv,
 };
 
 }  // namespace quaver
