@@ -36,17 +36,24 @@ std::string input_of(const nn::Linear& linear) {
   return input.active() ? nn::describe(input.quant()) : "";
 }
 
+Layer layer_of(std::string name, const nn::Linear& linear) {
+  return {.name = std::move(name),
+          .storage = storage_of(linear),
+          .kernel = linear.kernel_name(),
+          .input = input_of(linear),
+          .out = linear.out_features(),
+          .in = linear.in_features(),
+          .bytes = static_cast<int64_t>(linear.size_bytes())};
+}
+
+// Those of the blocks, and the head where it is quantized.
 std::vector<Layer> layers_of(models::CausalLm& model) {
   std::vector<Layer> layers;
   for (int64_t i = 0; i < model.info().num_layers; ++i)
     for (auto& linear : model.block(i).linears())
-      layers.push_back({.name = cat(model.info().blocks_prefix, ".", i, ".", linear.name),
-                        .storage = storage_of(*linear.linear),
-                        .kernel = linear.linear->kernel_name(),
-                        .input = input_of(*linear.linear),
-                        .out = linear.linear->out_features(),
-                        .in = linear.linear->in_features(),
-                        .bytes = static_cast<int64_t>(linear.linear->size_bytes())});
+      layers.push_back(layer_of(cat(model.info().blocks_prefix, ".", i, ".", linear.name), *linear.linear));
+  const nn::Linear* head = model.head();
+  if (head && head->quant_weight()) layers.push_back(layer_of(model.info().head, *head));
   return layers;
 }
 

@@ -91,7 +91,7 @@ json config_json(const Recipe& recipe) {
   config["desc_act"] = false;
   config["true_sequential"] = false;
   config["damp_percent"] = 0.01;
-  config["lm_head"] = false;
+  config["lm_head"] = !layers_outside_blocks(recipe).empty();
   for (const auto& [layer, body] : recipe.layer_overrides) {
     const int bits = json_value<int>(body, "bits", recipe.bits, layer);
     const std::string expression = exact_expression(layer);
@@ -103,7 +103,6 @@ json config_json(const Recipe& recipe) {
         {"bits", bits},
         {"group_size", json_value<int64_t>(body, "group_size", recipe.group_size, layer)},
         {"sym", json_value<bool>(body, "sym", recipe.sym, layer)}};
-    if (layer == "lm_head" || layer.ends_with(".lm_head")) config["lm_head"] = true;
   }
   return config;
 }

@@ -65,9 +65,9 @@ PackedSettings read_settings(const Checkpoint& checkpoint, const QuantizationCon
   refuse_keys(config.value, {"rotation_config", "hadamard_config", "transform_config", "super_bits"}, what);
   PackedSettings settings;
   settings.rules.defaults = parse_scheme(config.value, what);
-  for (const char* key : {"static_kv_dtype", "static_attention_dtype"})
-    if (config.value.contains(key) && !config.value.at(key).is_null())
-      log_warning(what, ": key '", key, "' is ignored; the cache stays unquantized");
+  constexpr const char* kAttention = "static_attention_dtype";
+  if (config.value.contains(kAttention) && !config.value.at(kAttention).is_null())
+    log_warning(what, ": key '", kAttention, "' is ignored; attention stays unquantized");
   for (const char* key : {"block_name_to_quantize", "to_quant_block_names"})
     if (settings.rules.blocks.empty() && config.value.contains(key))
       settings.rules.blocks = parse_name_list(config.value.at(key), cat(what, ": key '", key, "'"));
@@ -124,6 +124,10 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
   return KvCacheQuant{};
 }
 
+std::vector<NamedTensor> pack_kv(std::string_view attention, const KvPair& scales) {
+  return pack_kv_scales(attention, scales, {"k_scale", "v_scale"}, {1});
+}
+
 }  // namespace
 
 const Format kAutoRoundFormat = {
@@ -136,6 +140,7 @@ const Format kAutoRoundFormat = {
     .config_json = auto_round_config_json,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
+    .pack_kv = pack_kv,
 };
 
 }  // namespace quaver

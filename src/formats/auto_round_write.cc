@@ -9,6 +9,8 @@
 namespace quaver {
 namespace {
 
+using Mode = ActivationQuant::Mode;
+
 // The interleaved packing knows 4 bits only, and a stored z - 1 can't hold every asymmetric zero point.
 std::string integer_packing(const Recipe& recipe) {
   if (recipe.sym) return "auto_round:auto_gptq";
@@ -32,6 +34,25 @@ void respell_scale(NamedTensor& tensor, const WeightScheme& scheme) {
     tensor.tensor.shape.resize(1);
 }
 
+// All of them: readers take what is missing from the settings of the blocks. The packing stands once in the
+// file.
+json form_settings(const Recipe& recipe, const std::string& layer, const WeightScheme& form) {
+  const bool integers = form.storage == CodeStorage::kWords && form.activation.mode == Mode::kNone;
+  json settings = integers ? json::object() : scaled_settings(form);
+  const json packing = settings.value("packing_format", json());
+  const json others = scaled_settings(*recipe.scheme).value("packing_format", json());
+  require(!integers && packing == others, ErrorKind::kInvalidInput, "layer '", layer, "' as ", describe(form),
+          " beside ", describe(*recipe.scheme), ": this format has one packing for all layers");
+  settings.erase("packing_format");
+  return settings;
+}
+
+// A head, which lies outside the blocks, is named with all of its settings.
+json layer_settings(const Recipe& recipe, const std::string& layer) {
+  if (!recipe.scheme) return packed_integer_settings(recipe);
+  return form_settings(recipe, layer, *recipe.scheme);
+}
+
 }  // namespace
 
 PackedConvention auto_round_convention(const std::string& packing, const std::string& what) {
@@ -52,10 +73,11 @@ PackedConvention auto_round_convention(const std::string& packing, const std::st
 
 std::vector<NamedTensor> pack_auto_round_layer(const QuantWeight& weight, std::string_view layer,
                                                const Recipe& recipe) {
-  if (!recipe.scheme)
+  const WeightScheme* form = form_of_layer(recipe, layer);
+  if (!form)
     return pack_packed_layer(weight, layer, auto_round_convention(integer_packing(recipe), "auto_round"));
-  std::vector<NamedTensor> tensors = pack_scaled_layer(weight, layer, *recipe.scheme);
-  for (NamedTensor& tensor : tensors) respell_scale(tensor, *recipe.scheme);
+  std::vector<NamedTensor> tensors = pack_scaled_layer(weight, layer, *form);
+  for (NamedTensor& tensor : tensors) respell_scale(tensor, *form);
   return tensors;
 }
 
@@ -63,8 +85,13 @@ json auto_round_config_json(const Recipe& recipe) {
   json config = packed_config_json(recipe, "auto-round");
   config.update(recipe.scheme ? scaled_settings(*recipe.scheme) : packed_integer_settings(recipe));
   if (!recipe.scheme) config["packing_format"] = integer_packing(recipe);
+  if (recipe.fp8_kv_cache) config["static_kv_dtype"] = "fp8";
   if (!recipe.block_names.empty()) config["block_name_to_quantize"] = join_names(recipe.block_names);
-  for (const auto& [layer, body] : recipe.layer_overrides) config["extra_config"][layer] = body;
+  for (const std::string& layer : layers_outside_blocks(recipe))
+    config["extra_config"][layer] = layer_settings(recipe, layer);
+  for (const auto& [layer, body] : recipe.layer_overrides) config["extra_config"][layer].update(body);
+  for (const auto& [layer, form] : recipe.form_overrides)
+    config["extra_config"][layer] = form_settings(recipe, layer, form);
   return config;
 }
 

@@ -45,11 +45,15 @@ void require_whole_groups(const QuantWeight& weight, std::string_view layer) {
 
 std::vector<NamedTensor> pack(const QuantWeight& weight, std::string_view layer, const Recipe& recipe) {
   require_whole_groups(weight, layer);
-  return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe));
+  return pack_scaled_layer(weight, layer, compressed_scheme_of(recipe, layer));
 }
 
 std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
   return compressed_settings(checkpoint)->kv_cache;
+}
+
+std::vector<NamedTensor> pack_kv(std::string_view attention, const KvPair& scales) {
+  return pack_kv_scales(attention, scales, {"k_scale", "v_scale"}, {1});
 }
 
 }  // namespace
@@ -66,6 +70,7 @@ const Format kCompressedTensorsFormat = {
     .input_power = PowerOfTwo::kRoundedToOneBit,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
+    .pack_kv = pack_kv,
 };
 
 }  // namespace quaver

@@ -44,7 +44,7 @@ std::shared_ptr<const CompressedSettings> compressed_settings(const Checkpoint& 
 // "quantization_config" of a recipe.
 json compressed_config_json(const Recipe& recipe);
 
-// What a recipe asks of every layer that it doesn't override.
-WeightScheme compressed_scheme_of(const Recipe& recipe);
+// What a recipe asks of a layer, but for integers with other bits, group size or symmetry.
+WeightScheme compressed_scheme_of(const Recipe& recipe, std::string_view layer);
 
 }  // namespace quaver

@@ -1,4 +1,6 @@
 // The settings of compressed-tensors, written.
+#include <set>
+
 #include "formats/compressed_tensors_config.h"
 
 namespace quaver {
@@ -77,20 +79,25 @@ json group_json(const WeightScheme& scheme, json targets) {
           {"weights", weights_json(scheme)}};
 }
 
+// Of a layer with other bits, group size or symmetry.
 WeightScheme override_scheme(const Recipe& recipe, const std::string& layer, const json& body) {
-  require(!recipe.scheme, ErrorKind::kInvalidInput, "layer '", layer,
-          "': this format takes other schemes for single layers among plain integers only");
   return compressed_scheme_of(
       {.bits = json_value<int>(body, "bits", recipe.bits, layer),
        .group_size = json_value<int64_t>(body, "group_size", recipe.group_size, layer),
-       .sym = json_value<bool>(body, "sym", recipe.sym, layer)});
+       .sym = json_value<bool>(body, "sym", recipe.sym, layer)},
+      layer);
+}
+
+bool same_but_targets(json a, json b) {
+  a.erase("targets"), b.erase("targets");
+  return a == b;
 }
 
 // Layers of one scheme share a group.
 void add_target(json& groups, const WeightScheme& scheme, const std::string& layer) {
   json group = group_json(scheme, json::array({layer}));
   for (json& other : groups)
-    if (other.at("weights") == group.at("weights")) {
+    if (same_but_targets(other, group)) {
       other["targets"].push_back(layer);
       return;
     }
@@ -99,8 +106,8 @@ void add_target(json& groups, const WeightScheme& scheme, const std::string& lay
 
 }  // namespace
 
-WeightScheme compressed_scheme_of(const Recipe& recipe) {
-  if (recipe.scheme) return *recipe.scheme;
+WeightScheme compressed_scheme_of(const Recipe& recipe, std::string_view layer) {
+  if (const WeightScheme* form = form_of_layer(recipe, layer)) return *form;
   return {.element = integer_element(recipe.bits),
           .storage = CodeStorage::kWords,
           .group = {1, recipe.group_size == -1 ? 0 : recipe.group_size},
@@ -108,19 +115,28 @@ WeightScheme compressed_scheme_of(const Recipe& recipe) {
 }
 
 json compressed_config_json(const Recipe& recipe) {
-  json ignore = recipe.plain_modules, groups = json::array();
+  json ignore = recipe.plain_modules, groups = json::array(), others = json::array({"Linear"});
+  std::set<std::string> named;  // with a scheme of their own
   for (const auto& [layer, body] : recipe.layer_overrides) {
+    named.insert(layer);
     if (json_value<int>(body, "bits", recipe.bits, layer) >= 16)
       ignore.push_back(layer);
     else
       add_target(groups, override_scheme(recipe, layer, body), layer);
   }
-  const WeightScheme scheme = compressed_scheme_of(recipe);
-  groups.push_back(group_json(scheme, json::array({"Linear"})));
+  for (const auto& [layer, form] : recipe.form_overrides) {
+    named.insert(layer);
+    add_target(groups, form, layer);
+  }
+  // Engines have a class of their own for a head, which "Linear" does not reach.
+  for (const std::string& layer : layers_outside_blocks(recipe))
+    if (!named.contains(layer)) others.push_back(layer);
+  const WeightScheme scheme = compressed_scheme_of(recipe, "");
+  groups.push_back(group_json(scheme, std::move(others)));
   json config = {{"format", groups.size() > 1 ? "mixed-precision" : format_of(scheme)},
                  {"global_compression_ratio", nullptr},
                  {"ignore", std::move(ignore)},
-                 {"kv_cache_scheme", nullptr},
+                 {"kv_cache_scheme", recipe.fp8_kv_cache ? args_json(Element::kE4M3FN, "tensor") : json()},
                  {"quant_method", "compressed-tensors"},
                  {"quantization_status", "compressed"}};
   for (size_t i = 0; i < groups.size(); ++i) config["config_groups"][cat("group_", i)] = groups[i];

@@ -12,22 +12,9 @@
 #include "checkpoint/checkpoint.h"
 #include "formats/kv_cache.h"
 #include "formats/quant_weight.h"
-#include "formats/weight_scheme.h"
+#include "formats/recipe.h"
 
 namespace quaver {
-
-// The schemes that a recipe may ask for; what `pack` and `config_json` need to know.
-struct Recipe {
-  int bits = 4;
-  int64_t group_size = 128;  // -1: one group per output row
-  bool sym = true;
-  std::vector<std::string> block_names;                       // "model.layers"
-  std::vector<std::pair<std::string, json>> layer_overrides;  // only what differs; bits 16: stays plain
-  std::vector<std::string> plain_modules;                     // linear layers outside the blocks, left plain
-  json tuning;                                                // iters, lr, nsamples ...: kept for the record
-  // What `bits`, `group_size` and `sym` can't say: floats, activations. Beats them where it is set.
-  std::optional<WeightScheme> scheme;
-};
 
 // The tensors that make one layer, under which scheme. Empty `tensors` means: this layer is plain.
 struct LayerPlan {
@@ -61,11 +48,14 @@ struct Format {
   json (*settings_of_file)(const json& config) = nullptr;
   int smallest_zero_point = 0;                  // that `pack` can store
   PowerOfTwo input_power = PowerOfTwo::kFloor;  // what its readers do with MX inputs; no file says it
-  // Rules of the config that fit no tensor, in the file's order; detect_format logs them.
+  // Rules of the config that fit no tensor, in the file's order; a whole load logs them.
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);
   // What the settings ask of the key and value cache; none where they don't. Null: the format has no such
   // key.
   std::optional<KvCacheQuant> (*kv_cache)(const Checkpoint&);
+  // The two multipliers of an attention layer's keys and values as this format names them. Null: it has no
+  // such names.
+  std::vector<NamedTensor> (*pack_kv)(std::string_view attention, const KvPair& scales) = nullptr;
   // The layers that are quantized, in the order of their tensors. Null: they are named as their tensors are.
   std::vector<std::string> (*layers)(const Checkpoint&) = nullptr;
   // The checkpoint gives the values of quantized tensors too, as plain ones: jobs that want a plain model
@@ -77,8 +67,7 @@ struct Format {
 std::span<const Format> all_formats();
 
 // The row that claims this checkpoint; null for a plain one. A "quantization_config" that no row claims is
-// Error(kUnsupported) naming its method; packed tensors without any settings are Error(kBadFile). Logs the
-// rules that fit no tensor.
+// Error(kUnsupported) naming its method; packed tensors without any settings are Error(kBadFile).
 const Format* detect_format(const Checkpoint& checkpoint);
 
 // Layers that this format has quantized, in the order of their tensors.

@@ -3,7 +3,6 @@
 #include <cctype>
 #include <set>
 
-#include "base/log.h"
 #include "formats/auto_awq.h"
 #include "formats/auto_gptq.h"
 #include "formats/auto_round.h"
@@ -66,11 +65,7 @@ const Format* format_called(std::string_view name) {
 
 const Format* detect_format(const Checkpoint& checkpoint) {
   for (const Format& format : all_formats()) {
-    if (!format.detect(checkpoint)) continue;
-    for (const std::string& rule : format.unmatched_rules(checkpoint))
-      log_warning(checkpoint.path().string(), ": the rule '", rule,
-                  "' of the quantization settings fits no tensor");
-    return &format;
+    if (format.detect(checkpoint)) return &format;
   }
   const auto config = find_quantization_config(checkpoint);
   require(!config, ErrorKind::kUnsupported, checkpoint.path().string(), ": quantization method '",

@@ -62,6 +62,15 @@ KvScales read_kv_scales(const Checkpoint& checkpoint, std::string_view attention
   return scales;
 }
 
+std::vector<NamedTensor> pack_kv_scales(std::string_view attention, const KvPair& scales,
+                                        const KvNames& names, const std::vector<int64_t>& shape) {
+  const auto tensor = [&](const char* name, float value) {
+    return NamedTensor{cat(attention, ".", name),
+                       {DType::kF32, shape, Buffer::copy_of(std::vector<float>{value})}};
+  };
+  return {tensor(names.k, scales.k), tensor(names.v, scales.v)};
+}
+
 bool has_kv_scales(const Checkpoint& checkpoint) {
   return std::ranges::any_of(checkpoint.tensors(), [](const TensorInfo& tensor) {
     return std::ranges::any_of(

@@ -11,12 +11,25 @@
 
 namespace quaver {
 
+struct KvNames {
+  const char *k, *v;
+};
+
 // Scales come with the checkpoint unless `dynamic`.
 struct KvCacheQuant {
   Element element = Element::kE4M3FN;
   bool per_head = false;  // one scale per key-value head; else one per layer
   bool dynamic = false;
 };
+
+// One number for the keys and one for the values.
+struct KvPair {
+  float k = 0, v = 0;
+};
+
+// Both as float32 tensors of this shape, under these names of the attention layer.
+std::vector<NamedTensor> pack_kv_scales(std::string_view attention, const KvPair& scales,
+                                        const KvNames& names, const std::vector<int64_t>& shape);
 
 // Multipliers on reading: value = code * scale. One entry, or one per key-value head; empty where the file
 // has none.

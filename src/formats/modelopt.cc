@@ -161,6 +161,10 @@ std::optional<KvCacheQuant> kv_cache(const Checkpoint& checkpoint) {
   return KvCacheQuant{.element = Element::kE4M3FN};
 }
 
+std::vector<NamedTensor> pack_kv(std::string_view attention, const KvPair& scales) {
+  return pack_kv_scales(attention, scales, {"k_proj.k_scale", "v_proj.v_scale"}, {});
+}
+
 }  // namespace
 
 const Format kModelOptFormat = {
@@ -175,6 +179,7 @@ const Format kModelOptFormat = {
     .settings_of_file = modelopt_settings_of_file,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,
+    .pack_kv = pack_kv,
 };
 
 }  // namespace quaver

@@ -1,5 +1,7 @@
 #include "formats/modelopt_pack.h"
 
+#include <map>
+
 #include "formats/layer_reader.h"
 
 namespace quaver {
@@ -63,6 +65,54 @@ void require_packable(const QuantWeight& w, std::string_view layer, const char* 
           "': this format is written without activation order and input multipliers");
 }
 
+// Of a form; null stands for weight-only integers. `where` begins the message.
+const char* require_algorithm(const Recipe& recipe, const WeightScheme* form, const std::string& where) {
+  const char* algorithm = form ? algorithm_of(form->element, form->group, form->activation) : nullptr;
+  require(algorithm != nullptr, ErrorKind::kInvalidInput, where, "this format does not write ",
+          form ? describe(*form) : cat(recipe.bits, "-bit integers"), "; ", kWritten);
+  return algorithm;
+}
+
+// Of one layer among several schemes.
+json layer_settings(const Recipe& recipe, const std::string& layer) {
+  const WeightScheme& form = *form_of_layer(recipe, layer);
+  json settings = {{"quant_algo", require_algorithm(recipe, &form, cat("layer '", layer, "': "))}};
+  if (form.element == Element::kE2M1) settings["group_size"] = form.group.cols;
+  return settings;
+}
+
+json group_json(const WeightScheme& form, json targets) {
+  json weights = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};
+  if (form.element == Element::kE2M1) weights.update({{"num_bits", 4}, {"group_size", 16}});
+  json group = {{"weights", weights}, {"targets", std::move(targets)}};
+  if (form.activation.mode != Mode::kNone) group["input_activations"] = weights;
+  return group;
+}
+
+// Each layer under its own name, and the layers of each algorithm in a group.
+void add_layers(json& config, const Recipe& recipe) {
+  std::map<std::string, std::vector<std::string>> of_algorithm;
+  for (const std::string& layer : recipe.layers) {
+    config["quantized_layers"][layer] = layer_settings(recipe, layer);
+    of_algorithm[config["quantized_layers"][layer].at("quant_algo")].push_back(layer);
+  }
+  for (const auto& [algorithm, layers] : of_algorithm) {
+    const std::string name = cat("group_", config["config_groups"].size());
+    config["config_groups"][name] = group_json(*form_of_layer(recipe, layers.front()), layers);
+  }
+}
+
+json ignored_modules(const Recipe& recipe) {
+  json ignored = recipe.plain_modules;
+  for (const auto& [layer, body] : recipe.layer_overrides)
+    if (json_value<int>(body, "bits", 0, layer) >= 16)
+      ignored.push_back(layer);
+    else
+      fail(ErrorKind::kInvalidInput, "layer '", layer,
+           "': this format has no integers with scales in groups");
+  return ignored.is_null() ? json::array() : ignored;
+}
+
 }  // namespace
 
 std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& w, std::string_view layer, const Recipe&) {
@@ -83,36 +133,29 @@ std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& w, std::string_v
 
 json modelopt_settings_of_file(const json& config) {
   json body = {{"quant_algo", config.at("quant_algo")},
-               {"kv_cache_quant_algo", nullptr},
+               {"kv_cache_quant_algo", config.contains("kv_cache_scheme") ? json("FP8") : json()},
                {"exclude_modules", config.at("ignore")}};
   if (const json group = config.value("/config_groups/group_0/weights/group_size"_json_pointer, json());
       !group.is_null())
     body["group_size"] = group;
+  if (config.contains("quantized_layers")) body["quantized_layers"] = config.at("quantized_layers");
   return {{"producer", config.at("producer")}, {"quantization", std::move(body)}};
 }
 
 json modelopt_config_json(const Recipe& recipe) {
-  const char* algorithm =
-      recipe.scheme ? algorithm_of(recipe.scheme->element, recipe.scheme->group, recipe.scheme->activation)
-                    : nullptr;
-  require(algorithm != nullptr, ErrorKind::kInvalidInput, "this format does not write ",
-          recipe.scheme ? describe(*recipe.scheme) : cat(recipe.bits, "-bit integers"), "; ", kWritten);
-  json ignored = recipe.plain_modules;
-  for (const auto& [layer, body] : recipe.layer_overrides) {
-    require(json_value<int>(body, "bits", 0, layer) >= 16, ErrorKind::kInvalidInput, "layer '", layer,
-            "': this format is written with one scheme for all layers");
-    ignored.push_back(layer);
-  }
+  const char* algorithm = require_algorithm(recipe, recipe.scheme ? &*recipe.scheme : nullptr, "");
   json config = {{"quant_method", "modelopt"},
                  {"quant_algo", algorithm},
-                 {"ignore", ignored.is_null() ? json::array() : ignored},
+                 {"ignore", ignored_modules(recipe)},
                  {"producer", {{"name", "modelopt"}, {"version", "0.47.0"}}}};
-  if (recipe.scheme->group == Extent2d{1, 0}) return config;
-  json weights = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};
-  if (recipe.scheme->element == Element::kE2M1) weights.update({{"num_bits", 4}, {"group_size", 16}});
-  config["config_groups"]["group_0"] = {{"weights", weights}, {"targets", {"Linear"}}};
-  if (recipe.scheme->activation.mode != Mode::kNone)
-    config["config_groups"]["group_0"]["input_activations"] = weights;
+  if (recipe.fp8_kv_cache)
+    config["kv_cache_scheme"] = {{"dynamic", false}, {"num_bits", 8}, {"type", "float"}};
+  if (!recipe.form_overrides.empty()) {
+    config["quant_algo"] = "MIXED_PRECISION";
+    add_layers(config, recipe);
+  } else if (recipe.scheme->group != Extent2d{1, 0}) {
+    config["config_groups"]["group_0"] = group_json(*recipe.scheme, {"Linear"});
+  }
   return config;
 }
 

@@ -13,7 +13,8 @@ std::vector<NamedTensor> pack_modelopt_layer(const QuantWeight& weight, std::str
 // Format::settings_of_file: the older layout, which some engines still read alone.
 json modelopt_settings_of_file(const json& config);
 
-// Format::config_json. Error(kInvalidInput) where the recipe's scheme is another one.
+// Format::config_json: one algorithm, or MIXED_PRECISION and each layer by name. Error(kInvalidInput) where
+// a layer's scheme is none of them.
 json modelopt_config_json(const Recipe& recipe);
 
 }  // namespace quaver

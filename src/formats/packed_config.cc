@@ -82,6 +82,7 @@ json packed_integer_settings(const Recipe& recipe) {
   require(!recipe.scheme, ErrorKind::kInvalidInput,
           "this format holds integers with 16-bit activations, not ",
           recipe.scheme ? describe(*recipe.scheme) : "");
+  refuse_form_overrides(recipe, "this format holds nothing else beside weight-only integers");
   return {
       {"bits", recipe.bits}, {"data_type", "int"}, {"group_size", recipe.group_size}, {"sym", recipe.sym}};
 }

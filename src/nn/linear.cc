@@ -12,7 +12,7 @@
 namespace quaver::nn {
 
 const KernelWeight* Linear::Impl::kernel_weight() const {
-  if (overridden || observer || !on_cpu()) return nullptr;
+  if (wants_aten() || !on_cpu()) return nullptr;
   std::call_once(kernel_once, [this] {
     const bool exact = exact_activations || input.active();
     kernel = plain.defined() ? KernelWeight::of(plain) : KernelWeight::of(*quant, exact);
@@ -21,7 +21,7 @@ const KernelWeight* Linear::Impl::kernel_weight() const {
 }
 
 const kernels::LinearKernel* Linear::Impl::chosen_kernel() const {
-  if (overridden || observer || !on_cpu()) return nullptr;
+  if (wants_aten() || !on_cpu()) return nullptr;
   if (plain.defined()) return KernelWeight::choose(plain);
   return quant ? KernelWeight::choose(*quant, exact_activations || input.active()) : &kernel->kernel();
 }
@@ -68,9 +68,11 @@ at::Tensor Linear::Impl::multiply(const at::Tensor& x) const {
     }
   std::optional<at::Tensor> added = bias;
   if (added) added = added->to(x.scalar_type());
-  if (on_device && !overridden && !(c10::GradMode::is_enabled() && x.requires_grad()))
+  if (on_device && !wants_aten() && !(c10::GradMode::is_enabled() && x.requires_grad()))
     if (std::optional<at::Tensor> y = on_device->multiply(x, added)) return *y;
-  return at::linear(x, dense().to(x.scalar_type()), added);
+  at::Tensor y = at::linear(x, dense().to(x.scalar_type()), added);
+  if (output_observer) output_observer(y);
+  return y;
 }
 
 int64_t Linear::in_features() const { return impl_->shape.cols; }
@@ -98,6 +100,10 @@ void Linear::set_dense_weight(at::Tensor weight) {
 
 void Linear::set_input_observer(std::function<void(const at::Tensor&)> observer) {
   impl_->observer = std::move(observer);
+}
+
+void Linear::set_output_observer(std::function<void(const at::Tensor&)> observer) {
+  impl_->output_observer = std::move(observer);
 }
 
 void Linear::set_input_quant(InputQuant quant) { impl_->input = std::move(quant); }

@@ -51,6 +51,8 @@ class Linear {
   // Called with each input as it is multiplied, for calibration; null stops it. Inputs then take the ATen
   // body.
   void set_input_observer(std::function<void(const at::Tensor&)> observer);
+  // The same with each output, before anything else sees it.
+  void set_output_observer(std::function<void(const at::Tensor&)> observer);
   // Null when the weight is plain.
   std::shared_ptr<const QuantWeight> quant_weight() const;
 

@@ -22,7 +22,7 @@ struct Linear::Impl {
   at::Tensor kernel_bias;  // float32; undefined when there is none
   at::ScalarType compute_dtype = at::kFloat;
   bool overridden = false;  // by set_dense_weight
-  std::function<void(const at::Tensor&)> observer;
+  std::function<void(const at::Tensor&)> observer, output_observer;
   bool exact_activations = false;  // asked of the kernel
   InputQuant input;
 
@@ -30,10 +30,12 @@ struct Linear::Impl {
   mutable std::unique_ptr<KernelWeight> kernel;
 
   bool on_cpu() const { return plain.defined() ? plain.is_cpu() : !on_device; }
+  // Kernels run neither for a weight set by hand nor while an observer listens.
+  bool wants_aten() const { return overridden || observer || output_observer; }
   // forward of an input that is quantized already, where it is to be.
   at::Tensor multiply(const at::Tensor& x) const;
   at::Tensor dense() const;  // Linear::dense_weight
-  // Null when no kernel takes this weight, when one was set by hand, or while an observer listens.
+  // Null when no kernel takes this weight or none is to run.
   const KernelWeight* kernel_weight() const;
   // The kernel that kernel_weight lays it out for, without doing so.
   const kernels::LinearKernel* chosen_kernel() const;

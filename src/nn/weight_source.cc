@@ -38,9 +38,12 @@ WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
   const bool wants_plain = !options_.keep_quantized || options_.round_plain;
   if (format_ && format_->has_plain_values && wants_plain) format_ = nullptr;
   if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
+  has_kv_scales_ = kv_cache_ && !kv_cache_->dynamic && has_kv_scales(checkpoint);
+}
+
+void WeightSource::log_kv_cache() const {
   if (!kv_cache_) return;
-  const std::string where = cat(checkpoint.path().string(), ": asks for keys and values in 8 bits");
-  has_kv_scales_ = !kv_cache_->dynamic && has_kv_scales(checkpoint);
+  const std::string where = cat(checkpoint_.path().string(), ": asks for keys and values in 8 bits");
   if (quantizes_kv_cache())
     log_info(where);
   else
@@ -208,8 +211,17 @@ void WeightSource::log_inputs() {
                 joined(kinds, kinds.size()));
 }
 
+void WeightSource::log_unmatched_rules() const {
+  if (!format_) return;
+  for (const std::string& rule : format_->unmatched_rules(checkpoint_))
+    log_warning(checkpoint_.path().string(), ": the rule '", rule,
+                "' of the quantization settings fits no tensor");
+}
+
 void WeightSource::finish(std::string_view prefix) {
+  log_unmatched_rules();
   log_inputs();
+  log_kv_cache();
   if (int64_t count = std::exchange(expanded_, 0))
     log_warning(checkpoint_.path().string(), ": no kernel multiplies the weights of ", count,
                 " layers as they are stored; they are held expanded to 16 bits or more");

@@ -78,7 +78,8 @@ class WeightSource {
   void ignore(std::string_view name);
   void ignore_if(bool (*matches)(std::string_view name));
   // Error(kBadFile) listing tensors under `prefix` ("" = all) that nobody took. Logs how many layers so far
-  // quantize their inputs, and how many run otherwise than the checkpoint asks.
+  // quantize their inputs, how many run otherwise than the checkpoint asks, what it asks of keys and
+  // values, and its rules that fit no tensor.
   void finish(std::string_view prefix);
 
  private:
@@ -90,6 +91,8 @@ class WeightSource {
                    std::optional<at::Tensor> bias);
   InputQuant take_input_quant(QuantWeight& weight);
   void log_inputs();
+  void log_kv_cache() const;
+  void log_unmatched_rules() const;
   at::Tensor stored(std::string_view name, const std::vector<int64_t>& shape);
   std::optional<at::Tensor> bias_of(std::string_view prefix, int64_t out, Bias rule);
   std::string where(std::string_view name) const;

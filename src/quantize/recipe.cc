@@ -110,11 +110,14 @@ Recipe RecipeOfLayers::recipe() const {
                 .sym = base.form.sym};
   if (!is_weight_only_integer(base.form)) recipe.scheme = base.form;
   for (const Layer& layer : layers_) {
+    recipe.layers.push_back(layer.name);
     if (same_form(layer.form, base.form, layer.shape)) continue;
-    require(is_weight_only_integer(layer.form) && !recipe.scheme, ErrorKind::kInvalidInput, "layer '",
-            layer.name, "' holds ", describe(layer.form), " and '", base.name, "' ", describe(base.form),
-            "; one folder holds several schemes among weight-only integers alone");
-    recipe.layer_overrides.emplace_back(layer.name, integer_override(layer.form));
+    if (is_weight_only_integer(layer.form) && !recipe.scheme) {
+      recipe.layer_overrides.emplace_back(layer.name, integer_override(layer.form));
+      continue;
+    }
+    WeightScheme& form = recipe.form_overrides[layer.name] = layer.form;
+    form.group = whole_tile(form.group);
   }
   return recipe;
 }

@@ -27,8 +27,7 @@ WeightScheme form_of(const QuantWeight& weight);
 class RecipeOfLayers {
  public:
   void add(const std::string& layer, const QuantWeight& weight);
-  // The most frequent form is the base; other weight-only integers become overrides. Error(kInvalidInput)
-  // naming a layer where forms differ in any other way. Precondition: a layer was added.
+  // The most frequent form is the base; others become overrides. Precondition: a layer was added.
   Recipe recipe() const;
 
  private:

@@ -208,9 +208,11 @@ TEST(AutoGptq, ZeroPointZeroIsNotPacked) {
 
 // What we write of overrides must mean the same when it is read again.
 TEST(AutoGptq, WrittenOverridesReadBack) {
-  const Recipe recipe{.layer_overrides = {{"model.layers.0.mlp.gate", {{"bits", 16}}},
+  const Recipe recipe{.block_names = {"model.layers"},
+                      .layer_overrides = {{"model.layers.0.mlp.gate", {{"bits", 16}}},
                                           {"model.layers.0.mlp.down_proj", {{"bits", 8}, {"group_size", 32}}},
-                                          {"lm_head", {{"bits", 8}}}}};
+                                          {"lm_head", {{"bits", 8}}}},
+                      .layers = {"model.layers.0.mlp.down_proj", "model.layers.0.mlp.gate_proj", "lm_head"}};
   const json written = kAutoGptqFormat.config_json(recipe);
   EXPECT_EQ(written.at("lm_head"), true);
   EXPECT_EQ(written.at("dynamic").at("-:model\\.layers\\.0\\.mlp\\.gate$"), json::object());

@@ -149,6 +149,51 @@ TEST(AutoRoundFloats, WhatIsNotSupportedIsNamed) {
   }
 }
 
+WeightScheme mx(Element element) {
+  WeightScheme scheme{.element = element, .group = {1, 32}, .scale = ScaleCodec::kE8M0};
+  if (element == Element::kE2M1) scheme.storage = CodeStorage::kNibbles;
+  scheme.activation = {
+      .mode = ActivationQuant::Mode::kDynamic, .element = element, .group = 32, .scale = ScaleCodec::kE8M0};
+  return scheme;
+}
+
+// A head lies outside the blocks, and layers of another width say all that differs.
+TEST(AutoRoundFloats, OtherSchemesAndTheHeadAreNamedWithAllTheirSettings) {
+  const Recipe recipe{.block_names = {"model.layers"},
+                      .scheme = mx(Element::kE2M1),
+                      .form_overrides = {{"model.layers.0.a", mx(Element::kE4M3FN)}},
+                      .layers = {"model.layers.0.a", "model.layers.0.b", "lm_head"}};
+  const json config = kAutoRoundFormat.config_json(recipe);
+  EXPECT_EQ(config.at("packing_format"), "auto_round:llm_compressor");
+  ASSERT_EQ(config.at("extra_config").size(), 2u);
+  for (const auto& [layer, bits] : {std::pair("lm_head", 4), {"model.layers.0.a", 8}}) {
+    const json& body = config.at("extra_config").at(layer);
+    EXPECT_EQ(body.at("bits"), bits) << layer;
+    EXPECT_EQ(body.at("act_bits"), bits) << layer;
+    EXPECT_EQ(body.at("data_type"), "mx_fp") << layer;
+    EXPECT_FALSE(body.contains("packing_format")) << layer;
+  }
+  EXPECT_EQ(form_of_layer(recipe, "model.layers.0.a")->element, Element::kE4M3FN);
+  EXPECT_EQ(form_of_layer(recipe, "model.layers.0.b")->element, Element::kE2M1);
+}
+
+TEST(AutoRoundFloats, SchemesOfAnotherPackingAreRefused) {
+  Recipe recipe{.scheme = mx(Element::kE2M1)};
+  recipe.form_overrides["a"] = {.element = Element::kE4M3FN, .group = {}, .scale = ScaleCodec::kBF16};
+  EXPECT_EQ(error_of([&] { kAutoRoundFormat.config_json(recipe); }),
+            "layer 'a' as e4m3fn with one scale beside e2m1 in groups of 32: this format has one packing for "
+            "all layers");
+  recipe.form_overrides["a"] = {.element = Element::kInt4, .storage = CodeStorage::kWords, .group = {1, 128}};
+  EXPECT_THAT(error_of([&] { kAutoRoundFormat.config_json(recipe); }),
+              HasSubstr("'a' as int4 in groups of 128"));
+  recipe.scheme.reset();
+  recipe.form_overrides["a"] = mx(Element::kE2M1);
+  EXPECT_EQ(
+      error_of([&] { kAutoRoundFormat.config_json(recipe); }),
+      "layer 'a' as e2m1 in groups of 32 beside others: this format holds nothing else beside weight-only "
+      "integers");
+}
+
 TEST(AutoRoundFloats, CacheOfEightBits) {
   const auto cache = [](json more) {
     MemoryCheckpoint checkpoint(float_settings("fp", 8, 0, std::move(more)));

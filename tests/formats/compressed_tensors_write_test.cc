@@ -1,5 +1,8 @@
 // What compressed-tensors writes reads back as it was, by its own settings.
+#include <map>
+
 #include "formats/compressed_tensors.h"
+#include "formats/compressed_tensors_config.h"
 #include "scaled_fixture.h"
 
 namespace quaver {
@@ -99,6 +102,41 @@ TEST(CompressedTensorsWrite, OverridesBecomeGroupsAndPlainLayersAreIgnored) {
   EXPECT_EQ(config.at("config_groups").at("group_0").at("targets"), json::array({"a", "c"}));
   EXPECT_EQ(config.at("config_groups").at("group_0").at("weights").at("num_bits"), 8);
   EXPECT_EQ(config.at("config_groups").at("group_1").at("targets"), json::array({"Linear"}));
+}
+
+// Layers of one width share a group only where their inputs are treated alike; a head is named.
+TEST(CompressedTensorsWrite, EveryMixOfSchemesReadsBack) {
+  const Extent2d shape{128, 256};
+  Recipe recipe{.block_names = {"blocks"}, .scheme = writables().front().scheme, .layers = {"lm_head"}};
+  std::map<std::string, QuantWeight> weights;
+  weights.emplace("lm_head", weight_of(*recipe.scheme, shape));
+  for (const auto& [name, scheme] : writables()) {
+    recipe.form_overrides[cat("blocks.", name)] = scheme;
+    weights.emplace(cat("blocks.", name), weight_of(scheme, shape));
+  }
+  const json config = kCompressedTensorsFormat.config_json(recipe);
+  EXPECT_EQ(config.at("config_groups").size(), writables().size() + 1);
+  MemoryCheckpoint checkpoint(json{{"quantization_config", config}});
+  for (const auto& [name, weight] : weights)
+    for (NamedTensor& tensor : kCompressedTensorsFormat.pack(weight, name, recipe))
+      checkpoint.add(tensor.name, std::move(tensor.tensor));
+  for (const auto& [name, weight] : weights) {
+    const QuantWeight back = load(checkpoint, name, shape);
+    EXPECT_EQ(dequantize(back), dequantize(weight)) << name;
+    EXPECT_EQ(back.activation, weight.activation) << name;
+  }
+  EXPECT_TRUE(kCompressedTensorsFormat.unmatched_rules(checkpoint).empty());
+  EXPECT_TRUE(compressed_settings(checkpoint)->candidates("lm_head").front().named);
+}
+
+TEST(CompressedTensorsWrite, CacheOfEightBitsReadsBack) {
+  const Recipe recipe{.fp8_kv_cache = true};
+  MemoryCheckpoint checkpoint(json{{"quantization_config", kCompressedTensorsFormat.config_json(recipe)}});
+  for (NamedTensor& tensor : kCompressedTensorsFormat.pack_kv("attn", {.k = 0.5f, .v = 2.0f}))
+    checkpoint.add(tensor.name, std::move(tensor.tensor));
+  EXPECT_TRUE(kCompressedTensorsFormat.kv_cache(checkpoint).has_value());
+  EXPECT_EQ(read_kv_scales(checkpoint, "attn").k, std::vector<float>{0.5f});
+  EXPECT_EQ(read_kv_scales(checkpoint, "attn").v, std::vector<float>{2.0f});
 }
 
 // Key for key.

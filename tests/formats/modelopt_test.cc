@@ -135,13 +135,34 @@ TEST(ModelOptConfig, IsThatOfTheTool) {
       {"modelopt-nvfp4-kv-fp8", scheme_like(Element::kE2M1, {1, 16}, nvfp4)}};
   for (const auto& [folder, scheme] : cases) {
     const auto checkpoint = open_hugging_face_folder(tool_folder(folder));
-    json wanted = checkpoint->config().at("quantization_config");
-    wanted.erase("kv_cache_scheme");
-    EXPECT_EQ(
-        kModelOptFormat.config_json({.plain_modules = {"lm_head", "model.embed_tokens"}, .scheme = scheme}),
-        wanted)
-        << folder;
+    const json& wanted = checkpoint->config().at("quantization_config");
+    const json written = kModelOptFormat.config_json({.plain_modules = {"lm_head", "model.embed_tokens"},
+                                                      .scheme = scheme,
+                                                      .fp8_kv_cache = wanted.contains("kv_cache_scheme")});
+    EXPECT_EQ(written, wanted) << folder;
+    const json older = kModelOptFormat.settings_of_file(written);
+    EXPECT_EQ(older.at("quantization").at("kv_cache_quant_algo") == "FP8",
+              wanted.contains("kv_cache_scheme"));
   }
+}
+
+TEST(ModelOptConfig, MixedPrecisionIsThatOfTheTool) {
+  const auto checkpoint = open_hugging_face_folder(tool_folder("modelopt-mixed"));
+  const json& wanted = checkpoint->config().at("quantization_config");
+  Recipe recipe{
+      .scheme = scheme_like(Element::kE4M3FN, {0, 0}, {.mode = Mode::kStatic, .element = Element::kE4M3FN})};
+  const WeightScheme nvfp4 = scheme_like(
+      Element::kE2M1, {1, 16},
+      {.mode = Mode::kDynamic, .element = Element::kE2M1, .group = 16, .scale = ScaleCodec::kE4M3FN});
+  for (const auto& [layer, body] : wanted.at("quantized_layers").items()) {
+    recipe.layers.push_back(layer);
+    if (layer.find(".mlp.") != std::string::npos) recipe.form_overrides[layer] = nvfp4;
+  }
+  const json written = kModelOptFormat.config_json(recipe);
+  for (const char* key : {"quant_algo", "quantized_layers", "config_groups", "ignore"})
+    EXPECT_EQ(written.at(key), wanted.at(key)) << key;
+  EXPECT_EQ(kModelOptFormat.settings_of_file(written).at("quantization").at("quantized_layers"),
+            wanted.at("quantized_layers"));
 }
 
 TEST(ModelOptConfig, OtherSchemesAreNotWritten) {

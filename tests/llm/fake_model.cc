@@ -93,6 +93,10 @@ class FakeModel : public models::CausalLm {
   std::unique_ptr<models::DecoderBlock> make_block(int64_t index, nn::WeightSource&) const override {
     return std::make_unique<FakeBlock>(index);
   }
+  std::unique_ptr<models::DecoderBlock> make_head(nn::WeightSource&) const override {
+    return std::make_unique<FakeBlock>(kLayers);
+  }
+  nn::Linear* head() override { return nullptr; }
   void prepare_head() const override {}
 
  private:

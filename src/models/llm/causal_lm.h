@@ -25,8 +25,10 @@ struct CausalLmInfo {
   int64_t num_heads = 0, num_kv_heads = 0, head_dim = 0;
   int64_t max_position_embeddings = 0;
   bool tied_embeddings = false;
+  bool latent_attention = false;    // what is cached is no key or value of a head
   bool quantized_kv_cache = false;  // keys and values are to be kept in e4m3fn
   std::string head;           // "lm_head": the layer that gives the logits; no tensor of its own when tied
+  std::string attention;      // "self_attn": a block's attention, relative to the block
   std::string blocks_prefix;  // "model.layers": block i's tensors are `blocks_prefix`.i.*
 };
 
@@ -71,6 +73,12 @@ class CausalLm {
   // Builds block i from the source; the caller owns it. For block-by-block work.
   virtual std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
 
+  // Final norm and head as a block of its own, [tokens, hidden] -> [tokens, vocab], before any softcap; its
+  // one linear has the head's full name. Precondition: the head is not tied.
+  virtual std::unique_ptr<DecoderBlock> make_head(nn::WeightSource& source) const = 0;
+
+  // The layer of the logits; null where the embedding takes its place.
+  virtual nn::Linear* head() = 0;
   // Of the head; for serving, where the first request should not pay.
   virtual void prepare_head() const = 0;
   void prepare() const;  // head and loaded blocks

@@ -76,12 +76,31 @@ void skip_draft_layers(const DecoderConfig& config, nn::WeightSource& source) {
              "' on belong to draft layers and are not used");
 }
 
+class HeadBlock : public DecoderBlock {
+ public:
+  HeadBlock(std::string name, nn::RmsNorm norm, nn::Linear head)
+      : name_(std::move(name)), norm_(std::move(norm)), head_(std::move(head)) {}
+
+  at::Tensor forward(const at::Tensor& hidden, const StepContext&) const override {
+    return head_.forward(norm_.forward(hidden));
+  }
+  std::vector<NamedLinear> linears() override { return {{name_, &head_, 0}}; }
+  void prepare() const override { head_.prepare(); }
+
+ private:
+  std::string name_;
+  nn::RmsNorm norm_;
+  nn::Linear head_;
+};
+
 class Decoder : public CausalLm {
  public:
   Decoder(DecoderConfig config, nn::WeightSource& source) : config_(std::move(config)) {
     CausalLmInfo& info = config_.info;
     info.blocks_prefix = cat(config_.prefix, ".layers");
     info.head = config_.head;
+    info.attention = "self_attn";
+    info.latent_attention = config_.latent.has_value();
     info.quantized_kv_cache = source.quantizes_kv_cache() && !config_.latent;
     if (source.quantizes_kv_cache() && config_.latent)
       log_warning(source.checkpoint().path().string(),
@@ -115,11 +134,19 @@ class Decoder : public CausalLm {
     return scores.to(at::kFloat);
   }
 
+  nn::Linear* head() override { return config_.info.tied_embeddings ? nullptr : &head_; }
   void prepare_head() const override { head_.prepare(); }
 
   std::unique_ptr<DecoderBlock> make_block(int64_t index, nn::WeightSource& source) const override {
     require(index >= 0 && index < config_.info.num_layers, ErrorKind::kInternal, "no block ", index);
     return make_decoder_block(config_, rope_, index, source);
+  }
+
+  std::unique_ptr<DecoderBlock> make_head(nn::WeightSource& source) const override {
+    const CausalLmInfo& info = config_.info;
+    require(!info.tied_embeddings, ErrorKind::kInternal, "a tied head is no layer of its own");
+    return std::make_unique<HeadBlock>(info.head, norm_,
+                                       source.linear(info.head, info.vocab_size, info.hidden_size));
   }
 
  private:
