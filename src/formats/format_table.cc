@@ -65,7 +65,9 @@ const Format* format_called(std::string_view name) {
 
 const Format* detect_format(const Checkpoint& checkpoint) {
   for (const Format& format : all_formats()) {
-    if (format.detect(checkpoint)) return &format;
+    if (!format.detect(checkpoint)) continue;
+    format.unmatched_rules(checkpoint);  // reads all settings, and throws where one is wrong
+    return &format;
   }
   const auto config = find_quantization_config(checkpoint);
   require(!config, ErrorKind::kUnsupported, checkpoint.path().string(), ": quantization method '",

@@ -12,6 +12,7 @@
 
 #include "base/cat.h"
 #include "base/error.h"
+#include "base/remove_tree.h"
 
 namespace quaver::testing {
 
@@ -24,8 +25,10 @@ class ScratchFolder {
     std::filesystem::create_directories(path_);
   }
   ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    try {
+      remove_tree(path_);
+    } catch (const Error&) {  // a test may have taken it away or closed it
+    }
   }
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
