@@ -63,7 +63,9 @@ const Format* format_called(std::string_view name) {
 
 const Format* detect_format(const Checkpoint& checkpoint) {
   for (const Format& format : all_formats()) {
-    if (format.detect(checkpoint)) return &format;
+    if (!format.detect(checkpoint)) continue;
+    format.unmatched_rules(checkpoint);  // reads all settings, and refuses those that can't be followed
+    return &format;
   }
   const auto config = find_quantization_config(checkpoint);
   require(!config, ErrorKind::kUnsupported, checkpoint.path().string(), ": quantization method '",
