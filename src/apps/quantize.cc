@@ -22,9 +22,11 @@ using namespace quantize;
 constexpr size_t kMaxConfigBytes = size_t{16} << 20;
 
 struct QuantizeFlags {
-  std::string model, scheme = "W4A16", layer_config, ignore_layers, device = "auto";
+  std::string model, scheme = "W4A16", layer_config, ignore_layers, device = "auto", kv_cache_dtype = "auto";
   std::optional<int> bits;
   std::optional<int64_t> group_size;
+  double avg_bits = 0;
+  std::string options;
   bool asym = false, disable_opt_rtn = false, disable_minmax = false, not_use_best = false, quiet = false;
   JobOptions job;
 };
@@ -56,13 +58,33 @@ std::vector<std::string> split_at_commas(const std::string& text) {
   return parts;
 }
 
+Scheme with_flags(Scheme scheme, const QuantizeFlags& flags) {
+  if (flags.group_size) scheme.group_size = *flags.group_size;
+  if (flags.asym) scheme.sym = false;
+  return scheme;
+}
+
+bool asks_for_fp8_cache(const std::string& dtype) {
+  require(dtype == "auto" || dtype == "fp8" || dtype == "fp8_e4m3", ErrorKind::kInvalidInput,
+          "--kv_cache_dtype must be auto or fp8, got '", dtype, "'");
+  return dtype != "auto";
+}
+
 JobOptions job_of(const QuantizeFlags& flags) {
   JobOptions job = flags.job;
   job.model = resolve_model(flags.model);
-  job.rules.base = scheme_from_name(flags.scheme);
+  job.rules.base = with_flags(scheme_from_name(flags.scheme), flags);
   if (flags.bits) job.rules.base.bits = *flags.bits;
-  if (flags.group_size) job.rules.base.group_size = *flags.group_size;
-  if (flags.asym) job.rules.base.sym = false;
+  for (const std::string& name : split_at_commas(flags.options)) {
+    job.scheme_options.push_back(with_flags(scheme_from_name(name), flags));
+    validate_scheme(job.scheme_options.back(), "--options");
+  }
+  require(flags.avg_bits >= 0, ErrorKind::kInvalidInput, "--avg_bits must be positive, got ", flags.avg_bits);
+  require(flags.options.empty() || flags.avg_bits > 0, ErrorKind::kInvalidInput,
+          "--options names schemes to mix, for which --avg_bits gives the mean");
+  require(!flags.bits || flags.avg_bits == 0, ErrorKind::kInvalidInput,
+          "--bits says the bits of all layers and --avg_bits their mean; give one of them");
+  job.mean_bits = flags.avg_bits;
   job.rules.layer_config = parse_layer_config(flags.layer_config);
   job.rules.ignore_layers = split_at_commas(flags.ignore_layers);
   require(job.tune.iters >= 0, ErrorKind::kInvalidInput, "--iters must not be negative, got ",
@@ -77,11 +99,12 @@ JobOptions job_of(const QuantizeFlags& flags) {
   job.tune.tune_minmax = !flags.disable_minmax;
   job.tune.use_best = !flags.not_use_best;
   job.tune.seed = job.calibration.seed;
+  job.fp8_kv_cache = asks_for_fp8_cache(flags.kv_cache_dtype);
   job.device = nn::parse_device(flags.device);
   return job;
 }
 
-void print_plan(const std::vector<LayerDecision>& decisions) {
+void print_plan(const std::vector<LayerDecision>& decisions, bool with_head) {
   size_t quantized = 0;
   std::printf("layers:\n");
   for (const LayerDecision& decision : decisions) {
@@ -90,8 +113,8 @@ void print_plan(const std::vector<LayerDecision>& decisions) {
       std::printf("  %-56s %-18s %s\n", decision.name.c_str(), to_string(decision.scheme).c_str(),
                   decision.reason.c_str());
   }
-  std::printf("  %zu of %zu linear layers are quantized; embeddings, norms and the head stay as they are\n",
-              quantized, decisions.size());
+  std::printf("  %zu of %zu linear layers are quantized; embeddings%s stay as they are\n", quantized,
+              decisions.size(), with_head ? " and norms" : ", norms and the head");
   std::fflush(stdout);
 }
 
@@ -148,7 +171,10 @@ int run_quantize(const QuantizeFlags& flags, const CLI::App& app) {
   keep_freed_memory();
   JobOptions job = job_of(flags);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
-  JobListener listener{.on_plan = print_plan,
+  JobListener listener{.on_plan =
+                           [&job](const std::vector<LayerDecision>& decisions) {
+                             print_plan(decisions, job.rules.quant_head);
+                           },
                        .on_calibration =
                            [](const CalibrationSet& set) {
                              std::printf("calibration: %s, %ld of %ld rows of %ld tokens\n",
@@ -175,11 +201,22 @@ void add_scheme_flags(CLI::App& app, QuantizeFlags& flags) {
   add_switch(app, "asym", flags.asym, "asymmetric: a zero point for each group");
   add_flag(app, "format", flags.job.format,
            cat(writable_format_names(), ", gguf:TYPE with --iters 0 (", models::gguf_mix_names(), ")"));
-  add_flag(
-      app, "layer_config", flags.layer_config,
-      "JSON or a file: layer name, part of one or regular expression -> {\"bits\", \"group_size\", \"sym\"}");
+  add_flag(app, "layer_config", flags.layer_config,
+           "JSON or a file: layer name, part of one or regular expression -> a scheme's name or {\"bits\", "
+           "\"group_size\", \"sym\"}");
   app.add_option("--ignore_layers,--ignore-layers,--fp_layers,--fp-layers", flags.ignore_layers,
                  "layers to keep at 16 bits, separated by commas");
+  app.add_option(
+      "--avg_bits,--avg-bits,--target_bits,--target-bits", flags.avg_bits,
+      "a scheme of --options for each layer, so that bits per weight, scales included, have at most "
+      "this mean");
+  add_flag(app, "options", flags.options,
+           "with --avg_bits: schemes to mix, \"W2A16,W4A16\"; default: the widths of --scheme's family");
+  add_switch(app, "quant_lm_head", flags.job.rules.quant_head,
+             "quantize the head too, where it is not tied to the embedding");
+  app.add_option("--kv_cache_dtype,--kv-cache-dtype,--static_kv_dtype,--static-kv-dtype",
+                 flags.kv_cache_dtype, "fp8: scales for keys and values by calibration; auto: none")
+      ->capture_default_str();
   add_switch(app, "align_fused", flags.job.rules.align_fused,
              "one scheme for layers that engines fuse: the one with the most bits");
 }

@@ -66,7 +66,7 @@ const Format* format_called(std::string_view name) {
 const Format* detect_format(const Checkpoint& checkpoint) {
   for (const Format& format : all_formats()) {
     if (!format.detect(checkpoint)) continue;
-    format.unmatched_rules(checkpoint);  // reads all settings, and throws where one is wrong
+    format.unmatched_rules(checkpoint);  // reads all settings, and refuses those that can't be followed
     return &format;
   }
   const auto config = find_quantization_config(checkpoint);

@@ -7,7 +7,6 @@
 #include <random>
 
 #include "base/error.h"
-#include "quantize/batch_runner.h"
 
 namespace quaver::quantize {
 namespace {
@@ -64,14 +63,14 @@ at::Tensor masked_difference(const at::Tensor& output, const at::Tensor& target)
 double squares_of(const at::Tensor& difference) { return difference.square().sum().item<double>(); }
 
 // Elements of `rows` rows that the loss looks at.
-double counted(const Activations& target, size_t rows) {
-  return static_cast<double>(rows) * static_cast<double>((target.seqlen() - 1) * target.rows.size(2));
+double counted(const Activations& input, const TuneTarget& target, size_t rows) {
+  return static_cast<double>(rows) * static_cast<double>((input.seqlen() - 1) * target.width);
 }
 
 class BlockTuner {
  public:
   BlockTuner(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
-             const Activations& target, const TuneOptions& options, int64_t block_index)
+             const TuneTarget& target, const TuneOptions& options, int64_t block_index)
       : layers_(layers),
         input_(input),
         target_(target),
@@ -131,11 +130,11 @@ class BlockTuner {
   }
 
   double backward(std::span<const int64_t> rows, std::vector<at::Tensor>& sums) {
-    double count = counted(target_, rows.size());
+    double count = counted(input_, target_, rows.size());
     double factor = 2 * kLossScale / (count * static_cast<double>(options_.gradient_accumulate_steps));
     std::vector<double> squares(slices_of(rows));
     auto output_gradient = [&](const at::Tensor& output, std::span<const int64_t> which, int64_t slice) {
-      at::Tensor difference = masked_difference(output, select_rows(target_.rows, which));
+      at::Tensor difference = masked_difference(output, target_.rows(which));
       squares[static_cast<size_t>(slice)] = squares_of(difference);
       return (difference * factor).to(output.scalar_type());
     };
@@ -153,14 +152,13 @@ class BlockTuner {
       auto rows = std::span<const int64_t>(split_.held_out).subspan(at);
       rows = rows.first(std::min(batch_size, rows.size()));
       std::vector<double> squares(slices_of(rows));
-      runner_.forward(input_.rows, rows,
-                      [&](const at::Tensor& output, std::span<const int64_t> which, int64_t slice) {
-                        squares[static_cast<size_t>(slice)] =
-                            squares_of(masked_difference(output, select_rows(target_.rows, which)));
-                      });
+      runner_.forward(
+          input_.rows, rows, [&](const at::Tensor& output, std::span<const int64_t> which, int64_t slice) {
+            squares[static_cast<size_t>(slice)] = squares_of(masked_difference(output, target_.rows(which)));
+          });
       sum += std::accumulate(squares.begin(), squares.end(), 0.0);
     }
-    return sum / counted(target_, split_.held_out.size());
+    return sum / counted(input_, target_, split_.held_out.size());
   }
 
   size_t slices_of(std::span<const int64_t> rows) const {
@@ -185,7 +183,7 @@ class BlockTuner {
 
   std::vector<TunedLayer>& layers_;
   const Activations& input_;
-  const Activations& target_;
+  const TuneTarget& target_;
   const TuneOptions& options_;
   BatchRunner runner_;
   std::mt19937_64 random_;
@@ -194,27 +192,41 @@ class BlockTuner {
   std::vector<at::Tensor> fakes_{layers_.size()};  // what the block's linears hold: [out, in] each
 };
 
-}  // namespace
-
-BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
-                     const Activations& target, const TuneOptions& options, int64_t block_index,
-                     const StepListener& listener) {
-  return BlockTuner(block, layers, input, target, options, block_index).tune(listener);
-}
-
-void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out, int64_t batch_size,
-               bool observed) {
-  BatchRunner runner(block, in.seqlen(), in.rows.device());
-  if (observed) runner.keep_whole();
+void run_rows(const BatchRunner& runner, const Activations& in, Activations* out, int64_t batch_size) {
   std::vector<int64_t> all(static_cast<size_t>(in.num_rows()));
   std::iota(all.begin(), all.end(), 0);
   for (size_t at = 0; at < all.size(); at += static_cast<size_t>(batch_size)) {
     size_t rows = std::min(static_cast<size_t>(batch_size), all.size() - at);
     runner.forward(in.rows, std::span(all).subspan(at, rows),
                    [&](const at::Tensor& output, std::span<const int64_t> which, int64_t) {
-                     out.rows.narrow(0, which.front(), output.size(0)).copy_(output);
+                     if (out) out->rows.narrow(0, which.front(), output.size(0)).copy_(output);
                    });
   }
+}
+
+}  // namespace
+
+TuneTarget target_of(const Activations& outputs) {
+  return {.rows = [&outputs](std::span<const int64_t> which) { return select_rows(outputs.rows, which); },
+          .width = outputs.rows.size(2)};
+}
+
+BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
+                     const TuneTarget& target, const TuneOptions& options, int64_t block_index,
+                     const StepListener& listener) {
+  return BlockTuner(block, layers, input, target, options, block_index).tune(listener);
+}
+
+void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out,
+               int64_t batch_size) {
+  run_rows(BatchRunner(block, in.seqlen(), in.rows.device()), in, &out, batch_size);
+}
+
+void observe_block(const models::DecoderBlock& block, const Activations& in, Activations* out,
+                   int64_t batch_size, BatchRunner::KvObserver kv) {
+  BatchRunner runner(block, in.seqlen(), in.rows.device());
+  runner.observe(std::move(kv));
+  run_rows(runner, in, out, batch_size);
 }
 
 }  // namespace quaver::quantize

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "formats/quant_weight.h"
 #include "models/llm/causal_lm.h"
+#include "quantize/batch_runner.h"
 #include "quantize/scheme.h"
 #include "quantize/tunable_weight.h"
 
@@ -33,6 +35,16 @@ struct Activations {
   int64_t num_rows() const { return rows.size(0); }
   int64_t seqlen() const { return rows.size(1); }
 };
+
+// What a block's output should be.
+struct TuneTarget {
+  // Of these rows of the input: [n, seqlen, width]. Asked from several threads at once.
+  std::function<at::Tensor(std::span<const int64_t>)> rows;
+  int64_t width = 0;
+};
+
+// Known beforehand; borrows them.
+TuneTarget target_of(const Activations& outputs);
 
 struct TunedLayer {
   models::DecoderBlock::NamedLinear layer;
@@ -59,12 +71,17 @@ using StepListener = std::function<void(int64_t, double)>;
 // Leaves the block's linears with the dequantized results as dense weights. `block_index` goes into the
 // shuffle, so that a block's result does not depend on which blocks ran before it in this process.
 BlockLoss tune_block(models::DecoderBlock& block, std::vector<TunedLayer>& layers, const Activations& input,
-                     const Activations& target, const TuneOptions& options, int64_t block_index,
+                     const TuneTarget& target, const TuneOptions& options, int64_t block_index,
                      const StepListener& listener);
 
 // Runs the block over all rows, `batch_size` at a time, without gradients; `out` may be the same tensor as
-// `in`. `observed`: layers of the block have input observers, which then see one whole batch after the other.
-void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out, int64_t batch_size,
-               bool observed = false);
+// `in`.
+void run_block(const models::DecoderBlock& block, const Activations& in, Activations& out,
+               int64_t batch_size);
+
+// The same for a block whose layers have input observers, which then see one whole batch after the other, as
+// does `kv` (BatchRunner::KvObserver; may be null). `out` may be null.
+void observe_block(const models::DecoderBlock& block, const Activations& in, Activations* out,
+                   int64_t batch_size, BatchRunner::KvObserver kv);
 
 }  // namespace quaver::quantize

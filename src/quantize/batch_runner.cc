@@ -14,6 +14,25 @@
 #include "quantize/aten_threads.h"
 
 namespace quaver::quantize {
+namespace {
+
+class ObservedAttention : public nn::DenseAttention {
+ public:
+  ObservedAttention(std::vector<int64_t> lengths, const BatchRunner::KvObserver& observer)
+      : DenseAttention(std::move(lengths)), observer_(observer) {}
+
+  at::Tensor attend(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const nn::AttentionParams& params) override {
+    if (observer_) observer_(k, v);
+    return DenseAttention::attend(layer, q, k, v, params);
+  }
+
+ private:
+  const BatchRunner::KvObserver& observer_;
+};
+
+}  // namespace
+
 void add_gradients(std::vector<at::Tensor>& sums, const std::vector<at::Tensor>& parts) {
   if (sums.empty()) sums.resize(parts.size());
   global_thread_pool().parallel_for(static_cast<int64_t>(sums.size()), 1, [&](int64_t begin, int64_t end) {
@@ -57,10 +76,10 @@ void BatchRunner::for_each_slice(std::span<const int64_t> which, const SliceBody
 at::Tensor BatchRunner::run(const at::Tensor& rows, std::span<const int64_t> which) const {
   auto batch = static_cast<int64_t>(which.size());
   int64_t seqlen = rows.size(1), hidden = rows.size(2);
-  nn::DenseAttention attention(std::vector<int64_t>(which.size(), seqlen));
+  ObservedAttention attention(std::vector<int64_t>(which.size(), seqlen), kv_observer_);
   models::StepContext step{.positions = one_row_.repeat({batch}), .attention = &attention};
   return block_.forward(select_rows(rows, which).view({batch * seqlen, hidden}), step)
-      .view({batch, seqlen, hidden});
+      .view({batch, seqlen, -1});
 }
 
 void BatchRunner::forward(const at::Tensor& rows, std::span<const int64_t> which,

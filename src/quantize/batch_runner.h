@@ -25,7 +25,7 @@ class BatchRunner {
  public:
   BatchRunner(const models::DecoderBlock& block, int64_t seqlen, at::Device device);
 
-  // Runs on several threads at once: a slice's output [n, seqlen, hidden], the numbers of its rows, and its
+  // Runs on several threads at once: a slice's output [n, seqlen, width], the numbers of its rows, and its
   // own number, below num_slices.
   using Consumer =
       std::function<void(const at::Tensor& output, std::span<const int64_t> which, int64_t slice)>;
@@ -45,8 +45,11 @@ class BatchRunner {
   // How many slices a batch of so many rows makes.
   int64_t num_slices(int64_t batch) const;
 
-  // The whole batch in one slice from now on: for blocks whose layers have input observers.
-  void keep_whole() { whole_ = true; }
+  // Called with the keys and values of each attention layer as they would be cached: [tokens, heads, dim].
+  using KvObserver = std::function<void(const at::Tensor& keys, const at::Tensor& values)>;
+
+  // The whole batch in one slice from now on, for blocks whose layers have input observers; `kv` may be null.
+  void observe(KvObserver kv) { whole_ = true, kv_observer_ = std::move(kv); }
 
  private:
   using SliceBody = std::function<void(int64_t slice, std::span<const int64_t> which)>;
@@ -56,6 +59,7 @@ class BatchRunner {
   const models::DecoderBlock& block_;
   at::Tensor one_row_;  // [seqlen] positions
   bool whole_ = false;
+  KvObserver kv_observer_;
 };
 
 }  // namespace quaver::quantize

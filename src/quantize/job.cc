@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
@@ -19,14 +20,15 @@
 #include "models/llm/causal_lm.h"
 #include "models/tokenizer_files.h"
 #include "nn/weight_source.h"
-#include "numerics/e2m1.h"
-#include "numerics/e4m3fn.h"
+#include "quantize/block_facts.h"
 #include "quantize/export.h"
+#include "quantize/head_rows.h"
+#include "quantize/job_recipe.h"
+#include "quantize/layer_rounding.h"
 #include "quantize/model_layers.h"
-#include "quantize/opt_rtn.h"
 #include "quantize/output_folder.h"
 #include "quantize/recipe.h"
-#include "quantize/round_to_nearest.h"
+#include "quantize/scheme_search.h"
 #include "quantize/staged_checkpoint.h"
 
 namespace quaver::quantize {
@@ -61,27 +63,6 @@ std::string part_name(int64_t block) {
   return cat("block-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits);
 }
 
-// "mlp.experts.3.up_proj" -> "mlp.experts..up_proj"
-std::string without_numbers(std::string name) {
-  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
-  return name;
-}
-
-bool has_static_input_scale(const Scheme& scheme) {
-  const ActivationScheme& input = scheme.activation;
-  return input.bits < 16 && (!input.dynamic || input.data_type == DataType::kNvFp);
-}
-
-// Fits the part of an input's scale that a checkpoint fixes to the largest magnitude seen.
-void set_input_scale(ActivationQuant& input, float largest) {
-  if (!(largest > 0)) largest = 1.0f;
-  if (input.mode == ActivationQuant::Mode::kStatic) input.static_scale = largest / kE4M3FNMax;
-  if (input.mode == ActivationQuant::Mode::kDynamic && input.scale == ScaleCodec::kE4M3FN) {
-    input.super_divisor = kE4M3FNMax * kE2M1Max / largest;
-    input.super_scale = 1.0f / input.super_divisor;
-  }
-}
-
 class Job {
  public:
   Job(const JobOptions& options, const JobListener& listener)
@@ -99,6 +80,7 @@ class Job {
 
   RunReport run() {
     auto start = Clock::now();
+    check_cache();
     plan_layers();
     recipe_ = make_recipe();
     format_.config_json(recipe_);  // refuses what this format has no words for, before any work
@@ -107,7 +89,7 @@ class Job {
     OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
     staged_ = std::make_unique<StagedTensors>(folder.staging());
     if (is_calibrated()) embed_calibration();
-    for (int64_t block = 0; block < shell_->info().num_layers; ++block) process_block(block);
+    for (int64_t block = 0; block < num_blocks(); ++block) process_block(block);
     report_.bytes = write_result(folder.result());
     report_.seconds = seconds_since(start);
     report_.peak_memory_bytes = peak_memory_bytes();
@@ -118,43 +100,78 @@ class Job {
   }
 
  private:
-  std::string block_prefix(int64_t block) const { return cat(shell_->info().blocks_prefix, ".", block, "."); }
+  // Where it is quantized, the head is one more block behind the others, whose one layer has its full name.
+  int64_t num_blocks() const { return shell_->info().num_layers + (quantizes_head() ? 1 : 0); }
+  bool is_head(int64_t block) const { return block == shell_->info().num_layers; }
+  bool quantizes_head() const {
+    auto head = decisions_.find(shell_->info().head);
+    return head != decisions_.end() && head->second.scheme.bits != 16;
+  }
+
+  std::string block_prefix(int64_t block) const {
+    return is_head(block) ? "" : cat(shell_->info().blocks_prefix, ".", block, ".");
+  }
 
   std::unique_ptr<models::DecoderBlock> source_block(int64_t block) const {
     nn::WeightSource source(*source_, load_);
-    return shell_->make_block(block, source);
+    return is_head(block) ? shell_->make_head(source) : shell_->make_block(block, source);
   }
 
-  void release_block(int64_t block) const {
-    std::string prefix = block_prefix(block);
+  // The source's tensors of a block; the head's are replaced or copied at the end.
+  std::vector<std::string> tensors_of(int64_t block) const {
+    std::vector<std::string> names;
+    if (is_head(block)) return names;
     for (const TensorInfo& info : source_->tensors())
-      if (info.name.starts_with(prefix)) source_->release(info.name);
+      if (info.name.starts_with(block_prefix(block))) names.push_back(info.name);
+    return names;
+  }
+
+  void check_cache() const {
+    if (!options_.fp8_kv_cache) return;
+    require(format_.pack_kv != nullptr, ErrorKind::kInvalidInput, "--kv_cache_dtype: format '",
+            options_.format,
+            "' has no words for a quantized cache; auto_round, llm_compressor and modelopt have");
+    require(!shell_->info().latent_attention, ErrorKind::kUnsupported, options_.model,
+            ": its attention caches latent rows, for which there are no scales; leave --kv_cache_dtype out");
   }
 
   void plan_layers() {
-    const std::vector<LayerShape> shapes = quantizable_layers(*shell_, *source_);
-    for (LayerDecision& decision : decide_layers(options_.rules, shapes))
-      decisions_[decision.name] = decision;
+    std::vector<LayerShape> shapes = quantizable_layers(*shell_, *source_);
+    if (options_.rules.quant_head) shapes.push_back(head_layer(*shell_, *source_));
+    std::vector<LayerDecision> decided = decide_layers(options_.rules, shapes);
+    if (options_.mean_bits > 0) {
+      MixedBits mixed = mix(shapes, std::move(decided));
+      decided = std::move(mixed.decisions);
+      base_ = most_used_scheme(shapes, decided, base_);
+      report_.scheme = mixed.summary;
+    }
+    for (const LayerDecision& decision : decided) decisions_[decision.name] = decision;
     std::vector<LayerDecision> in_order;
     for (const LayerShape& shape : shapes) in_order.push_back(decisions_.at(shape.name));
     if (listener_.on_plan) listener_.on_plan(in_order);
   }
 
-  WeightScheme form_of(const Scheme& scheme) const {
-    WeightScheme form = stored_scheme(scheme);
-    if (form.activation.scale == ScaleCodec::kE8M0) form.activation.power_of_two = format_.input_power;
-    return form;
+  MixedBits mix(const std::vector<LayerShape>& shapes, std::vector<LayerDecision> decided) {
+    const SchemeSearch search{
+        .options = options_.scheme_options.empty() ? default_options(base_) : options_.scheme_options,
+        .mean_bits = options_.mean_bits,
+        .rounding = rounding_method(),
+        .seed = options_.tune.seed};
+    const CalibrationSet text = load_text(search_text(options_.calibration));
+    return search_schemes(
+        search, shapes, std::move(decided), format_, *shell_,
+        [this](int64_t block) { return source_block(block); },
+        token_tensor(text).view({text.num_rows, text.seqlen}), *listener_.progress);
+  }
+
+  RoundingMethod rounding_method() const {
+    return options_.method == Method::kRtn ? RoundingMethod::kPlain : RoundingMethod::kSearched;
   }
 
   Recipe make_recipe() const {
-    Recipe recipe{.bits = options_.rules.base.bits,
-                  .group_size = options_.rules.base.group_size,
-                  .sym = options_.rules.base.sym,
-                  .block_names = {shell_->info().blocks_prefix}};
-    if (!is_plain_integer(options_.rules.base)) recipe.scheme = form_of(options_.rules.base);
-    for (const auto& [name, decision] : decisions_)
-      if (!(decision.scheme == options_.rules.base))
-        recipe.layer_overrides.emplace_back(name, override_of(decision));
+    Recipe recipe = recipe_of(base_, decisions_, format_);
+    recipe.fp8_kv_cache = options_.fp8_kv_cache;
+    recipe.block_names = {shell_->info().blocks_prefix};
     std::vector<std::string> layers;
     for (const auto& [name, decision] : decisions_) layers.push_back(name);
     recipe.plain_modules = plain_modules(*source_, layers, shell_->info().head);
@@ -169,31 +186,22 @@ class Job {
 
   // Rounding alone needs no text, unless an input's scale is to be found.
   bool is_calibrated() const {
-    return options_.method != Method::kRtn || has_static_input_scale(options_.rules.base);
-  }
-
-  json override_of(const LayerDecision& decision) const {
-    const Scheme& scheme = decision.scheme;
-    if (scheme.bits == 16) return {{"bits", 16}, {"data_type", "float"}};
-    const Scheme& base = options_.rules.base;
-    require(is_plain_integer(scheme) && is_plain_integer(base), ErrorKind::kInvalidInput, decision.name, ": ",
-            to_string(scheme), " beside ", to_string(base),
-            "; one folder holds several schemes among weight-only integers alone");
-    json changes = json::object();
-    if (scheme.bits != base.bits) changes["bits"] = scheme.bits;
-    if (scheme.group_size != base.group_size) changes["group_size"] = scheme.group_size;
-    if (scheme.sym != base.sym) changes["sym"] = scheme.sym;
-    return changes;
+    return options_.method != Method::kRtn || options_.fp8_kv_cache ||
+           std::ranges::any_of(decisions_,
+                               [](const auto& entry) { return has_static_input_scale(entry.second.scheme); });
   }
 
   json fingerprint() const {
     json overrides = json::object();
     for (const auto& [name, value] : recipe_.layer_overrides) overrides[name] = value;
+    for (const auto& [name, form] : recipe_.form_overrides) overrides[name] = scheme_to_json(form);
     return {{"model", std::filesystem::absolute(options_.model).string()},
             {"format", options_.format},
             {"method", method_name(options_.method)},
-            {"scheme", to_string(options_.rules.base)},
+            {"scheme", to_string(base_)},
             {"layer_config", overrides},
+            {"quant_lm_head", quantizes_head()},
+            {"fp8_kv_cache", options_.fp8_kv_cache},
             {"iters", options_.tune.iters},
             {"lr", options_.tune.lr},
             {"minmax_lr", options_.tune.minmax_lr},
@@ -214,9 +222,18 @@ class Job {
             " is the model's own folder");
   }
 
+  CalibrationSet load_text(const CalibrationOptions& wanted) const {
+    return load_calibration(*models::open_tokenizer(options_.model), wanted);
+  }
+
+  at::Tensor token_tensor(const CalibrationSet& text) const {
+    at::Tensor ids = at::empty({text.num_rows * text.seqlen}, at::kLong);
+    std::copy(text.tokens.begin(), text.tokens.end(), ids.data_ptr<int64_t>());
+    return ids.to(options_.device);
+  }
+
   void calibrate() {
-    std::unique_ptr<Tokenizer> tokenizer = models::open_tokenizer(options_.model);
-    calibration_ = load_calibration(*tokenizer, options_.calibration);
+    calibration_ = load_text(options_.calibration);
     report_.calibration = cat(calibration_.source, ": ", calibration_.num_rows, " of ",
                               calibration_.wanted_rows, " rows of ", calibration_.seqlen, " tokens");
     if (listener_.on_calibration) listener_.on_calibration(calibration_);
@@ -224,9 +241,7 @@ class Job {
 
   void embed_calibration() {
     at::NoGradGuard no_grad;
-    at::Tensor ids = at::empty({calibration_.num_rows * calibration_.seqlen}, at::kLong);
-    std::copy(calibration_.tokens.begin(), calibration_.tokens.end(), ids.data_ptr<int64_t>());
-    at::Tensor rows = shell_->embed(ids.to(options_.device)).to(load_.compute_dtype);
+    at::Tensor rows = shell_->embed(token_tensor(calibration_)).to(load_.compute_dtype);
     exact_.rows = rows.view({calibration_.num_rows, calibration_.seqlen, -1});
     quantized_.rows = exact_.rows.clone();
     calibration_.tokens = {};
@@ -235,24 +250,32 @@ class Job {
   void process_block(int64_t block) {
     auto start = Clock::now();
     std::string part = part_name(block);
+    if (is_head(block) && is_calibrated()) draw_positions();
     if (!staged_->has(part)) {
       BlockReport made = quantize_block(block);
       made.seconds = seconds_since(start);
       stage(block, made);
       finish_block(made);
     } else {
-      if (is_calibrated()) advance_exact_chain(*source_block(block));
+      if (is_calibrated() && !is_head(block)) advance_exact_chain(*source_block(block), block);
       finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
     }
     layers_.clear();
-    if (is_calibrated()) advance_quantized_chain(block);
-    release_block(block);
+    if (is_calibrated() && !is_head(block)) advance_quantized_chain(block);
+    for (const std::string& name : tensors_of(block)) source_->release(name);
+  }
+
+  void draw_positions() {
+    const int64_t count =
+        head_positions(shell_->info().vocab_size, options_.tune.batch_size, exact_.seqlen());
+    exact_ = drawn_positions(exact_, count, options_.tune.seed);
+    quantized_ = drawn_positions(quantized_, count, options_.tune.seed);
   }
 
   void finish_block(BlockReport report) {
     report_.blocks.push_back(std::move(report));
     const BlockReport& last = report_.blocks.back();
-    listener_.progress->update(last.index + 1, shell_->info().num_layers, loss_note(last));
+    listener_.progress->update(last.index + 1, num_blocks(), loss_note(last));
     if (listener_.on_block) listener_.on_block(last);
   }
 
@@ -268,11 +291,14 @@ class Job {
     std::unique_ptr<models::DecoderBlock> block = source_block(index);
     for (auto& linear : block->linears()) {
       const LayerDecision& decision = decisions_.at(block_prefix(index) + linear.name);
-      report.layers.push_back({.name = decision.name, .scheme = decision.scheme, .remark = decision.reason});
+      report.layers.push_back({.name = decision.name,
+                               .scheme_name = to_string(decision.scheme),
+                               .scheme = decision.scheme,
+                               .remark = decision.reason});
       if (decision.scheme.bits != 16)
         layers_.push_back({.layer = linear,
                            .scheme = storable(decision.scheme),
-                           .activation = form_of(decision.scheme).activation,
+                           .activation = form_of(decision.scheme, format_).activation,
                            .result = nullptr});
     }
     share_largest_weights();
@@ -301,11 +327,13 @@ class Job {
     require_finite_weights(index);
     if (layers_.empty()) return;
     auto on_step = [&](int64_t step, double) {
-      listener_.progress->update(index * options_.tune.iters + step,
-                                 shell_->info().num_layers * options_.tune.iters,
+      listener_.progress->update(index * options_.tune.iters + step, num_blocks() * options_.tune.iters,
                                  report_.blocks.empty() ? "" : loss_note(report_.blocks.back()));
     };
-    BlockLoss loss = tune_block(block, layers_, quantized_, exact_, options_.tune, index, on_step);
+    std::unique_ptr<models::DecoderBlock> exact_head = is_head(index) ? source_block(index) : nullptr;
+    const TuneTarget target =
+        exact_head ? head_target(*exact_head, exact_, shell_->info().vocab_size) : target_of(exact_);
+    BlockLoss loss = tune_block(block, layers_, quantized_, target, options_.tune, index, on_step);
     report.loss_before = loss.before;
     report.loss_after = loss.after;
     report.best_step = loss.best_step;
@@ -322,17 +350,14 @@ class Job {
     for (TunedLayer& layer : layers_) layer.shared_amax = largest[layer.layer.fusion_group];
   }
 
-  // Fills in what the calibration says of each layer's input, and advances the exact chain. The same layer of
-  // all experts has one input scale: engines run them as one.
+  // Fills in what the calibration says of each layer's input, and advances the exact chain.
   void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
-    std::map<std::string, InputFacts> facts = advance_exact_chain(block);
-    std::map<std::string, float> largest;
-    for (const auto& [name, seen] : facts)
-      largest[without_numbers(name)] = std::max(largest[without_numbers(name)], seen.largest);
+    BlockFacts facts = advance_exact_chain(block, index);
+    largest_kv_ = facts.largest_kv;
     for (TunedLayer& layer : layers_) {
-      const InputFacts& seen = facts[layer.layer.name];
+      const InputFacts& seen = facts.inputs[layer.layer.name];
       layer.importance = seen.squares;
-      set_input_scale(layer.activation, largest[without_numbers(layer.layer.name)]);
+      set_input_scale(layer.activation, seen.largest);
       if (seen.squares.defined()) continue;
       for (LayerReport& line : report.layers)
         if (line.name == block_prefix(index) + layer.layer.name)
@@ -340,58 +365,18 @@ class Job {
     }
   }
 
-  struct InputFacts {
-    at::Tensor squares;  // [in] float32, summed over tokens; undefined when the layer saw none
-    float largest = 0;   // magnitude
-  };
-
   // Runs the original block over the calibration rows.
-  std::map<std::string, InputFacts> advance_exact_chain(models::DecoderBlock& block) {
-    std::map<std::string, InputFacts> facts;
-    for (auto& linear : block.linears())
-      linear.linear->set_input_observer([&seen = facts[linear.name]](const at::Tensor& x) {
-        at::Tensor rows = x.detach().to(at::kFloat).reshape({-1, x.size(-1)});
-        if (rows.size(0) == 0) return;
-        seen.largest = std::max(seen.largest, rows.abs().max().item<float>());
-        at::Tensor squares = rows.square().sum(0);
-        seen.squares = seen.squares.defined() ? seen.squares + squares : squares;
-      });
-    run_block(block, exact_, exact_, options_.tune.batch_size, /*observed=*/true);
-    for (auto& linear : block.linears()) linear.linear->set_input_observer(nullptr);
-    return facts;
+  BlockFacts advance_exact_chain(models::DecoderBlock& block, int64_t index) {
+    return observe_facts(block, exact_, is_head(index) ? nullptr : &exact_, options_.tune.batch_size);
   }
 
   void round_layers(int64_t block) {
     for (TunedLayer& layer : layers_) {
-      auto result = std::make_shared<QuantWeight>(rounded(layer, block_prefix(block) + layer.layer.name));
+      auto result = std::make_shared<QuantWeight>(
+          round_layer(layer, rounding_method(), block_prefix(block) + layer.layer.name));
       result->activation = layer.activation;
       layer.result = std::move(result);
     }
-  }
-
-  QuantWeight rounded(const TunedLayer& layer, const std::string& name) const {
-    const at::Tensor weight = layer.layer.linear->dense_weight();
-    const bool integers = layer.scheme.data_type == DataType::kInt;
-    if (options_.method == Method::kRtn || (integers && !layer.importance.defined()))
-      return round_to_nearest(weight, layer.scheme, layer.shared_amax, name);
-    return integers ? search_integers(weight, layer, name) : search_floats(weight, layer);
-  }
-
-  static QuantWeight search_floats(const at::Tensor& weight, const TunedLayer& layer) {
-    std::unique_ptr<TunableWeight> tunable = make_tunable(weight, layer.scheme, layer.shared_amax);
-    tunable->search_ranges(layer.importance);
-    return tunable->quantized();
-  }
-
-  static QuantWeight search_integers(const at::Tensor& dense, const TunedLayer& layer,
-                                     const std::string& name) {
-    at::Tensor weight = dense.to(at::kCPU, at::kFloat).contiguous();
-    std::span<const float> values(weight.const_data_ptr<float>(), static_cast<size_t>(weight.numel()));
-    RoundingProblem problem = integer_problem(weight.size(0), weight.size(1), layer.scheme);
-    problem.what = name;
-    at::Tensor sums = layer.importance.to(at::kCPU).contiguous();
-    std::span<const float> importance(sums.const_data_ptr<float>(), static_cast<size_t>(sums.numel()));
-    return opt_rtn(values, importance, problem);
   }
 
   void stage(int64_t block, BlockReport& report) {
@@ -403,9 +388,12 @@ class Job {
         tensors.push_back(std::move(tensor));
     }
     fill_sizes(report, tensors);
-    for (const TensorInfo& info : source_->tensors())
-      if (info.name.starts_with(prefix) && !is_replaced(info.name))
-        tensors.push_back({info.name, source_->read(info.name)});
+    if (options_.fp8_kv_cache && !is_head(block))
+      for (NamedTensor& tensor :
+           format_.pack_kv(prefix + shell_->info().attention, cache_scales(largest_kv_)))
+        tensors.push_back(std::move(tensor));
+    for (const std::string& name : tensors_of(block))
+      if (!is_replaced(name)) tensors.push_back({name, source_->read(name)});
     staged_->write(part_name(block), tensors, {{"report", to_json(report).dump()}});
   }
 
@@ -444,7 +432,7 @@ class Job {
     report_.model = options_.model;
     report_.format = options_.format;
     report_.method = method_name(options_.method);
-    report_.scheme = to_string(options_.rules.base);
+    if (report_.scheme.empty()) report_.scheme = to_string(base_);
     for (const TensorInfo& info : source_->tensors())
       report_.source_bytes += static_cast<int64_t>(info.size_bytes);
     remove_tree(folder);
@@ -466,12 +454,14 @@ class Job {
   nn::LoadOptions load_;
   nn::WeightSource shell_source_;
   std::unique_ptr<models::CausalLm> shell_;
+  Scheme base_ = options_.rules.base;
   std::map<std::string, LayerDecision> decisions_;
   Recipe recipe_;
   CalibrationSet calibration_;
   std::unique_ptr<StagedTensors> staged_;
   Activations exact_, quantized_;   // outputs of the blocks so far: original weights, quantized weights
   std::vector<TunedLayer> layers_;  // of the block in hand
+  KvPair largest_kv_;               // magnitudes in it
   RunReport report_;
 };
 

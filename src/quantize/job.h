@@ -27,8 +27,11 @@ struct JobOptions {
   LayerRules rules;
   TuneOptions tune;
   CalibrationOptions calibration;
-  bool resume = false;     // go on with the run that was interrupted in <output_dir>.partial
-  bool overwrite = false;  // replace an existing output folder or an interrupted run
+  double mean_bits = 0;                // above 0: layers get schemes of `options` below this mean
+  std::vector<Scheme> scheme_options;  // to mix; empty: default_options() of the base scheme
+  bool fp8_kv_cache = false;           // find scales for keys and values in e4m3fn
+  bool resume = false;                 // go on with the run that was interrupted in <output_dir>.partial
+  bool overwrite = false;              // replace an existing output folder or an interrupted run
   at::Device device = at::kCPU;
   uint64_t max_shard_bytes = 5'000'000'000;
 };

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "base/cat.h"
+#include "base/error.h"
 #include "nn/weight_source.h"
 
 namespace quaver::quantize {
@@ -20,6 +20,14 @@ std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const 
                         .fused = cat(prefix, linear.fusion_group)});
   }
   return layers;
+}
+
+LayerShape head_layer(const models::CausalLm& shell, const Checkpoint& checkpoint) {
+  const models::CausalLmInfo& info = shell.info();
+  require(!info.tied_embeddings, ErrorKind::kInvalidInput, checkpoint.path().string(), ": ", info.head,
+          " is tied to the embedding, which stays as it is, so that it can't be quantized; leave "
+          "--quant_lm_head out");
+  return {.name = info.head, .out = info.vocab_size, .in = info.hidden_size};
 }
 
 }  // namespace quaver::quantize

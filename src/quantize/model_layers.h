@@ -14,4 +14,7 @@ namespace quaver::quantize {
 // of another shape. Precondition: the checkpoint is plain.
 std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint);
 
+// The head, which lies outside the blocks. Error(kInvalidInput) where it is tied to the embedding.
+LayerShape head_layer(const models::CausalLm& shell, const Checkpoint& checkpoint);
+
 }  // namespace quaver::quantize

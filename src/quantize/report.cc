@@ -80,7 +80,7 @@ class LossPlot {
 };
 
 std::string table_row(const BlockReport& block, const LayerReport& layer) {
-  return cat("<tr><td>", escaped(layer.name), "</td><td>", to_string(layer.scheme), "</td><td class='n'>",
+  return cat("<tr><td>", escaped(layer.name), "</td><td>", layer.scheme_name, "</td><td class='n'>",
              megabytes(layer.source_bytes), "</td><td class='n'>", megabytes(layer.bytes),
              "</td><td class='n'>", number(block.loss_before, "%.3e"), "</td><td class='n'>",
              number(block.loss_after, "%.3e"), "</td><td>", escaped(layer.remark), "</td></tr>\n");
@@ -99,6 +99,7 @@ json to_json(const BlockReport& block) {
   json layers = json::array();
   for (const LayerReport& layer : block.layers)
     layers.push_back({{"name", layer.name},
+                      {"scheme", layer.scheme_name},
                       {"bits", layer.scheme.bits},
                       {"group_size", layer.scheme.group_size},
                       {"sym", layer.scheme.sym},
@@ -118,6 +119,7 @@ BlockReport block_report_from_json(const json& value, const std::string& what) {
                     .seconds = json_required<double>(value, "seconds", what)};
   for (const json& layer : json_required<json>(value, "layers", what))
     block.layers.push_back({.name = json_required<std::string>(layer, "name", what),
+                            .scheme_name = json_required<std::string>(layer, "scheme", what),
                             .scheme = {json_required<int>(layer, "bits", what),
                                        json_required<int64_t>(layer, "group_size", what),
                                        json_required<bool>(layer, "sym", what)},

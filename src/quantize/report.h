@@ -13,8 +13,9 @@ namespace quaver::quantize {
 
 struct LayerReport {
   std::string name;
-  Scheme scheme;
-  std::string remark;  // why it differs from the base scheme, or what went wrong; may be empty
+  std::string scheme_name;  // to_string() of the scheme
+  Scheme scheme;            // of a resumed block bits, group size and symmetry alone
+  std::string remark;       // why it differs from the base scheme, or what went wrong; may be empty
   int64_t source_bytes = 0, bytes = 0;
 };
 

@@ -68,6 +68,7 @@ struct LayerRules {
   std::vector<std::string> ignore_layers;
   // Layers that engines fuse get one scheme: that of the layer with the most bits.
   bool align_fused = false;
+  bool quant_head = false;  // the head is a layer like others; else it stays as it is
 };
 
 struct LayerShape {

@@ -74,7 +74,7 @@ class Mixer {
       ++part;
     }
     result.bits = bits / std::max(1.0, weights_);
-    result.summary = summary(result.bits);
+    result.summary = summary(result);
     result.decisions = std::move(decisions_);
     return result;
   }
@@ -111,13 +111,14 @@ class Mixer {
     decisions_[i].reason = cat("chosen for the mean of bits; predicted loss ", loss);
   }
 
-  std::string summary(double bits) const {
+  std::string summary(const MixedBits& result) const {
     std::map<std::string, int> counts;
     for (const LayerDecision& decision : decisions_)
       if (decision.scheme.bits != 16) ++counts[to_string(decision.scheme)];
-    char mean[32];
-    std::snprintf(mean, sizeof mean, "%.3f", bits);
-    std::string text = cat(mean, " bits on average: ");
+    char start[80];
+    std::snprintf(start, sizeof start, "%.3f bits on average, predicted loss %.3g: ", result.bits,
+                  result.loss);
+    std::string text = start;
     for (const auto& [scheme, count] : counts)
       text += cat(text.back() == ' ' ? "" : ", ", count, " layers ", scheme);
     return text;

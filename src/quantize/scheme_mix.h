@@ -19,7 +19,7 @@ struct MixedBits {
   std::vector<LayerDecision> decisions;  // in the order of the layers
   double bits = 0;                       // mean over the weights of quantized layers
   double loss = 0;                       // predicted: nats per token
-  std::string summary;  // "3.48 bits on average: 120 layers W2A16 g64 sym, 90 W4A16 g128 sym"
+  std::string summary;  // "3.48 bits on average, predicted loss 0.021: 120 layers W2A16 g64 sym, ..."
 };
 
 // `decisions` are those of decide_layers() for one base scheme: layers that rules took out of it stay as they

@@ -72,6 +72,20 @@ def tiny_model(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def tiny_untied(tmp_path_factory):
+    """As tiny_model with two layers and a head of its own."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+    folder = tmp_path_factory.mktemp("tiny_untied") / "model"
+    torch.manual_seed(4)
+    config = LlamaConfig(hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                         vocab_size=384, max_position_embeddings=512, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    save_byte_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_moe(tmp_path_factory):
     """A random 2-layer mixture of 8 experts, one 2-D tensor each."""
     import torch

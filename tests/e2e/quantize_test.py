@@ -58,6 +58,74 @@ def test_latent_attention_is_tuned_as_every_other(run, tiny_latent, tmp_path, fl
     run("generate", out, "--prompt", "hello", "--max-tokens", 4, "--temperature", 0)
 
 
+@pytest.mark.parametrize("form,scheme,names", [
+    ("auto_round", "W4A16", ("k_scale", "v_scale")), ("llm_compressor", "FP8_DYNAMIC", ("k_scale", "v_scale")),
+    ("modelopt", "NVFP4", ("k_proj.k_scale", "v_proj.v_scale"))])
+def test_scales_of_the_cache_are_the_largest_seen(run, tiny_model, tmp_path, form, scheme, names):
+    """Values of the first layer depend on the tokens alone; keys stand behind the rotation, which keeps the lengths of pairs."""
+    out = tmp_path / "out"
+    text = tmp_path / "text.txt"
+    text.write_text("a quick brown fox jumps over the lazy dog and back again " * 40)
+    flags = ["--format", form, "--scheme", scheme, "--iters", 0, "--disable_opt_rtn", "--kv_cache_dtype", "fp8", "--dataset", text]
+    quantize(run, tiny_model, out, *flags)
+    tensors = load_file(out / "model.safetensors")
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    model, seen = AutoModelForCausalLM.from_pretrained(tiny_model, dtype=torch.float32), {}
+    attention = model.model.layers[0].self_attn
+    for part in "kv":
+        getattr(attention, f"{part}_proj").register_forward_hook(lambda m, x, y, part=part: seen.update({part: y.abs().max().item()}))
+    model(torch.tensor([AutoTokenizer.from_pretrained(tiny_model)(text.read_text()).input_ids[:64]]))
+    for part, name in zip("kv", names):
+        for layer in range(4):
+            assert tensors[f"model.layers.{layer}.self_attn.{name}"].item() > 0
+        ratio = tensors[f"model.layers.0.self_attn.{name}"].item() * 448 / seen[part]
+        assert (0.7 if part == "k" else 0.97) < ratio < (1.45 if part == "k" else 1.03), (part, ratio)
+    assert "asks for keys and values in 8 bits" in run("inspect", out).stderr
+
+
+@pytest.mark.parametrize("flags,message", [
+    (["--format", "auto_gptq", "--kv_cache_dtype", "fp8"], "has no words for a quantized cache"),
+    (["--kv_cache_dtype", "int8"], "must be auto or fp8, got 'int8'"),
+    (["--avg_bits", 1.5], "--avg_bits 1.5 can't be had: the smallest options take 2.140625 bits"),
+    (["--options", "W4A16"], "for which --avg_bits gives the mean"),
+    (["--avg_bits", 4, "--bits", 4], "give one of them"),
+    (["--avg_bits", 6, "--scheme", "FP8_BLOCK"], "name the schemes to mix by --options"),
+    (["--avg_bits", 6, "--options", "W4A16,MXFP8"], "this format"),
+    (["--avg_bits", 6, "--format", "auto_awq"], "this format holds 4 bits"),
+])
+def test_cache_and_mixes_are_refused_before_any_work(run, tiny_model, tmp_path, flags, message):
+    failed = quantize(run, tiny_model, tmp_path / "out", *flags, status=2)
+    assert message in failed.stderr and failed.stderr.count("quaver:") == 1
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("form,options,mean", [("auto_round", "W2A16,W4A16,W8A16", 3.5), ("auto_gptq", "W2A16,W4A16", 3),
+                                               ("llm_compressor", "MXFP4,MXFP8,BF16", 6), ("modelopt", "NVFP4,FP8_TENSOR", 6)])
+def test_a_mean_of_bits_is_kept_and_fused_layers_agree(run, tiny_model, tmp_path, form, options, mean):
+    out = tmp_path / "out"
+    done = quantize(run, tiny_model, out, "--format", form, "--iters", 0, "--avg_bits", mean, "--options", options)
+    report = json.loads((out / "report.json").read_text())
+    assert report["scheme"] in done.stdout
+    found = float(report["scheme"].split(" bits on average")[0])
+    assert mean - 0.5 < found <= mean
+    storage = {r["name"].removeprefix("model.layers."): r["storage"] for r in json.loads(run("inspect", out, "--json").stdout)["linears"]}
+    assert len(set(storage.values())) >= 2
+    for layer in range(4):
+        assert len({storage[f"{layer}.self_attn.{part}_proj"] for part in "qkv"}) == 1
+        assert len({storage[f"{layer}.mlp.{part}_proj"] for part in ("gate", "up")}) == 1
+    assert all("predicted loss" in layer["remark"] for block in report["blocks"] for layer in block["layers"])
+    assert "fits no tensor" not in done.stderr
+    run("generate", out, "--prompt", "hello", "--max-tokens", 2, "--temperature", 0)
+
+
+def test_experts_of_a_block_get_one_scheme(run, tiny_moe, tmp_path):
+    quantize(run, tiny_moe, tmp_path / "out", "--iters", 0, "--disable_opt_rtn", "--avg_bits", 3.2, "--options", "W2A16,W4A16")
+    rows = {r["name"]: r["storage"] for r in json.loads(run("inspect", tmp_path / "out", "--json").stdout)["linears"]}
+    assert len(set(rows.values())) == 2
+    for block in range(2):
+        assert len({storage for name, storage in rows.items() if f"layers.{block}.mlp.experts." in name}) == 1
+
+
 def test_layers_left_out_stay_plain(run, tiny_model, tmp_path):
     out = tmp_path / "out"
     rules = json.dumps({"model.layers.2.mlp.down_proj": {"bits": 8, "group_size": 32}})

@@ -70,6 +70,29 @@ def test_fused_layers_share_nvfp4s_global_scale_and_inputs_are_measured(run, tin
     assert math.isclose(of("weight_global_scale")[0], 448 * 6 / largest, rel_tol=1e-6)
 
 
+@pytest.mark.parametrize("form,base,other", [
+    ("llm_compressor", "W4A16", "NVFP4"), ("llm_compressor", "MXFP4", "W8A16"), ("llm_compressor", "MXFP4", "MXFP8"),
+    ("llm_compressor", "INT8", "FP8_BLOCK"), ("auto_round", "MXFP4", "MXFP8"), ("auto_round", "NVFP4", "MXFP8"),
+    ("modelopt", "NVFP4", "FP8_TENSOR"), ("modelopt", "FP8_DYNAMIC", "NVFP4")])
+def test_layers_of_several_schemes_and_of_16_bits_stand_in_one_folder(run, tiny_model, tmp_path, form, base, other):
+    rules = json.dumps({"down_proj": other, "layers.3.": "BF16"})
+    quantize(run, tiny_model, tmp_path / "out", form, base, "--iters", 0, "--layer_config", rules)
+    rows = {row["name"]: row for row in linears(run, tmp_path / "out")}
+    one = lambda scheme: {"W4A16": "int4", "W8A16": "int8", "INT8": "int8", "NVFP4": "e2m1 g16", "MXFP4": "e2m1 g32"}.get(scheme, "e4m3fn")
+    for name, row in rows.items():
+        wanted = "Float" if ".layers.3." in name else one(other) if "down_proj" in name else one(base)
+        assert row["storage"].startswith(wanted) or (wanted == "Float" and "loat" in row["storage"]), row
+    quantized_input = lambda scheme: not scheme.endswith("A16")
+    assert bool(rows["model.layers.1.mlp.down_proj"]["input"]) == quantized_input(other)
+    assert bool(rows["model.layers.1.mlp.up_proj"]["input"]) == quantized_input(base)
+    run("generate", tmp_path / "out", "--prompt", "hello", "--max-tokens", 2, "--temperature", 0)
+    plain_values = plain(run, tmp_path / "out", tmp_path / "plain")
+    if form != "llm_compressor" and base.endswith("4"):
+        run("convert", tmp_path / "out", "--to", "llm_compressor", "--output", tmp_path / "moved")
+        moved = plain(run, tmp_path / "moved", tmp_path / "moved_plain")
+        assert all(torch.allclose(moved[name], tensor, rtol=2**-21, atol=0) for name, tensor in plain_values.items())
+
+
 def test_settings_name_what_stays_plain(run, tiny_model, tiny_moe, tmp_path):
     quantize(run, tiny_model, tmp_path / "dense", "llm_compressor", "W4A16", "--iters", 0, "--ignore_layers", "layers.0.mlp")
     settings = json.loads((tmp_path / "dense" / "config.json").read_text())["quantization_config"]
@@ -100,7 +123,10 @@ def test_modelopt_settings_stand_in_the_older_file_too(run, tiny_model, tmp_path
     ("auto_round", "FP8_DYNAMIC", [], "FP8_STATIC"),
     ("modelopt", "MXFP4", [], "does not write"),
     ("llm_compressor", "MXFP4", ["--bits", 8], "can't be had"),
-    ("llm_compressor", "MXFP4", ["--layer_config", '{"layers.1.": "FP8_BLOCK"}'], "layers.1."),
+    ("auto_round", "MXFP4", ["--layer_config", '{"layers.1.": "FP8_BLOCK"}'], "layers.1.mlp.down_proj"),
+    ("auto_round", "W4A16", ["--layer_config", '{"o_proj": "MXFP4"}'], "self_attn.o_proj' as e2m1 in groups of 32"),
+    ("auto_gptq", "W4A16", ["--layer_config", '{"o_proj": "NVFP4"}'], "self_attn.o_proj' as e2m1 in groups of 16"),
+    ("modelopt", "NVFP4", ["--layer_config", '{"o_proj": "MXFP8"}'], "self_attn.o_proj': this format does not write e4m3fn in groups"),
     ("nonsense", "MXFP4", [], "writable are"),
     ("auto_round", "MXFP5", [], "known are"),
 ])

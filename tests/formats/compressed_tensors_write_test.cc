@@ -114,8 +114,10 @@ TEST(CompressedTensorsWrite, EveryMixOfSchemesReadsBack) {
     recipe.form_overrides[cat("blocks.", name)] = scheme;
     weights.emplace(cat("blocks.", name), weight_of(scheme, shape));
   }
+  recipe.form_overrides["blocks.plain_input"] = {.group = {1, 0}};  // but for the input FP8_DYNAMIC
+  weights.emplace("blocks.plain_input", weight_of(recipe.form_overrides["blocks.plain_input"], shape));
   const json config = kCompressedTensorsFormat.config_json(recipe);
-  EXPECT_EQ(config.at("config_groups").size(), writables().size() + 1);
+  EXPECT_EQ(config.at("config_groups").size(), writables().size() + 2);
   MemoryCheckpoint checkpoint(json{{"quantization_config", config}});
   for (const auto& [name, weight] : weights)
     for (NamedTensor& tensor : kCompressedTensorsFormat.pack(weight, name, recipe))

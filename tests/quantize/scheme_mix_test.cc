@@ -53,7 +53,8 @@ TEST(SchemeMix, TheMostSensitiveGetsTheBitsAndFusedLayersAgree) {
             (std::vector<int>{2, 2, 4, 4}));  // 5 more for q and k together, 5 for o and d
   EXPECT_LE(result.bits, 3.2);
   EXPECT_DOUBLE_EQ(result.loss, 5 + 1 + 1);
-  EXPECT_EQ(result.summary, "3.148 bits on average: 2 layers W2A16 g128 sym, 2 layers W4A16 g128 sym");
+  EXPECT_EQ(result.summary,
+            "3.148 bits on average, predicted loss 7: 2 layers W2A16 g128 sym, 2 layers W4A16 g128 sym");
   EXPECT_EQ(Mixed::bits(mixed.at(4.2)), (std::vector<int>{4, 4, 4, 4}));
 }
 
