@@ -67,6 +67,7 @@ const Format kCompressedTensorsFormat = {
     .unpack = unpack_scaled_layer,
     .pack = pack,
     .config_json = compressed_config_json,
+    .whole_groups = true,
     .input_power = PowerOfTwo::kRoundedToOneBit,
     .unmatched_rules = unmatched_rules,
     .kv_cache = kv_cache,

@@ -47,6 +47,7 @@ struct Format {
   const char* settings_file = "quantization_config.json";
   json (*settings_of_file)(const json& config) = nullptr;
   int smallest_zero_point = 0;                  // that `pack` can store
+  bool whole_groups = false;                    // its readers refuse layers whose last groups are short
   PowerOfTwo input_power = PowerOfTwo::kFloor;  // what its readers do with MX inputs; no file says it
   // Rules of the config that fit no tensor, in the file's order; a whole load logs them.
   std::vector<std::string> (*unmatched_rules)(const Checkpoint&);

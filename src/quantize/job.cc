@@ -148,7 +148,20 @@ class Job {
     for (const LayerDecision& decision : decided) decisions_[decision.name] = decision;
     std::vector<LayerDecision> in_order;
     for (const LayerShape& shape : shapes) in_order.push_back(decisions_.at(shape.name));
+    require_whole_groups(shapes);
     if (listener_.on_plan) listener_.on_plan(in_order);
+  }
+
+  void require_whole_groups(const std::vector<LayerShape>& shapes) const {
+    if (!format_.whole_groups) return;
+    for (const LayerShape& shape : shapes) {
+      const Scheme& scheme = decisions_.at(shape.name).scheme;
+      const int64_t group = scheme.bits == 16 ? 0 : form_of(scheme, format_).group.cols;
+      require(group <= 0 || shape.in % group == 0, ErrorKind::kInvalidInput, "--format ", options_.format,
+              " holds whole groups alone, and the ", shape.in, " input channels of layer '", shape.name,
+              "' are no whole number of groups of ", group,
+              "; take another --group_size or leave such layers at 16 bits (--ignore_layers)");
+    }
   }
 
   MixedBits mix(const std::vector<LayerShape>& shapes, std::vector<LayerDecision> decided) {

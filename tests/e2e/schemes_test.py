@@ -123,6 +123,7 @@ def test_modelopt_settings_stand_in_the_older_file_too(run, tiny_model, tmp_path
     ("auto_round", "FP8_DYNAMIC", [], "FP8_STATIC"),
     ("modelopt", "MXFP4", [], "does not write"),
     ("llm_compressor", "MXFP4", ["--bits", 8], "can't be had"),
+    ("llm_compressor", "W4A16", ["--group_size", 48], "no whole number of groups of 48"),
     ("auto_round", "MXFP4", ["--layer_config", '{"layers.1.": "FP8_BLOCK"}'], "layers.1.mlp.down_proj"),
     ("auto_round", "W4A16", ["--layer_config", '{"o_proj": "MXFP4"}'], "self_attn.o_proj' as e2m1 in groups of 32"),
     ("auto_gptq", "W4A16", ["--layer_config", '{"o_proj": "NVFP4"}'], "self_attn.o_proj' as e2m1 in groups of 16"),
