@@ -6,6 +6,9 @@
 #include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <algorithm>
+#include <limits>
+#include <tuple>
 #include <utility>
 
 #include "nn/precision.h"
@@ -49,15 +52,28 @@ void Moe::prepare() const {
   for (const Mlp& expert : experts_) expert.prepare();
 }
 
-at::Tensor Moe::forward(const at::Tensor& x) const {
+// `own`: the tokens that chose this expert.
+void Moe::show_best_tokens(const at::Tensor& x, const at::Tensor& logits, size_t expert,
+                           const at::Tensor& own, ExpertCalibration& calibration) const {
+  calibration.routed.resize(experts_.size());
+  calibration.routed[expert] += own.size(0);
+  const int64_t missing = std::min(calibration.least_tokens, x.size(0)) - own.size(0);
+  if (missing <= 0) return;
+  at::Tensor others = logits.select(1, static_cast<int64_t>(expert)).to(at::kFloat).clone();
+  others.index_fill_(0, own, -std::numeric_limits<float>::infinity());
+  experts_[expert].forward(x.index_select(0, std::get<1>(at::topk(others, missing))));
+}
+
+at::Tensor Moe::forward(const at::Tensor& x, ExpertCalibration* calibration) const {
   at::Tensor logits = router_.forward(config_.scored ? x.to(at_least_float(x)) : x);
   Groups groups = group_by_expert(route(logits, config_), config_.num_experts);
   at::Tensor y = at::zeros_like(x);
   int64_t start = 0;
   for (size_t e = 0; e < experts_.size(); ++e) {
     int64_t count = groups.counts[e];
-    if (count == 0) continue;
     at::Tensor tokens = groups.tokens.narrow(0, start, count);
+    if (calibration) show_best_tokens(x, logits, e, tokens, *calibration);
+    if (count == 0) continue;
     at::Tensor part = experts_[e].forward(x.index_select(0, tokens)) * groups.weights.narrow(0, start, count);
     y = y.index_add(0, tokens, part.to(x.scalar_type()));
     start += count;

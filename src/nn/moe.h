@@ -23,6 +23,12 @@ struct Routing {
   at::Tensor experts;  // int64, the same shape
 };
 
+// For a quantizer's calibration: experts that few tokens choose see those that suit them best as well.
+struct ExpertCalibration {
+  int64_t least_tokens = 0;     // that each expert sees of one call, where the call has as many
+  std::vector<int64_t> routed;  // added up over calls: tokens that chose each expert
+};
+
 // Softmax in float32 over all experts, then the best few; or route_scored.
 Routing route(const at::Tensor& logits, const MoeConfig& config);  // [tokens, experts]
 
@@ -31,11 +37,15 @@ Routing route(const at::Tensor& logits, const MoeConfig& config);  // [tokens, e
 class Moe {
  public:
   Moe(MoeConfig config, Linear router, std::vector<Mlp> experts);
-  at::Tensor forward(const at::Tensor& x) const;  // [tokens, hidden] -> the same
+  // [tokens, hidden] -> the same. What experts make of tokens that did not choose them goes nowhere.
+  at::Tensor forward(const at::Tensor& x, ExpertCalibration* calibration = nullptr) const;
   void prepare() const;
   std::vector<Mlp>& experts() { return experts_; }
 
  private:
+  void show_best_tokens(const at::Tensor& x, const at::Tensor& logits, size_t expert, const at::Tensor& own,
+                        ExpertCalibration& calibration) const;
+
   MoeConfig config_;
   Linear router_;  // [experts, hidden]
   std::vector<Mlp> experts_;

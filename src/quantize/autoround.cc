@@ -223,9 +223,9 @@ void run_block(const models::DecoderBlock& block, const Activations& in, Activat
 }
 
 void observe_block(const models::DecoderBlock& block, const Activations& in, Activations* out,
-                   int64_t batch_size, BatchRunner::KvObserver kv) {
+                   int64_t batch_size, BatchRunner::KvObserver kv, nn::ExpertCalibration* experts) {
   BatchRunner runner(block, in.seqlen(), in.rows.device());
-  runner.observe(std::move(kv));
+  runner.observe(std::move(kv), experts);
   run_rows(runner, in, out, batch_size);
 }
 

@@ -80,8 +80,8 @@ void run_block(const models::DecoderBlock& block, const Activations& in, Activat
                int64_t batch_size);
 
 // The same for a block whose layers have input observers, which then see one whole batch after the other, as
-// does `kv` (BatchRunner::KvObserver; may be null). `out` may be null.
+// do `kv` and `experts` (BatchRunner::observe). `out` may be null.
 void observe_block(const models::DecoderBlock& block, const Activations& in, Activations* out,
-                   int64_t batch_size, BatchRunner::KvObserver kv);
+                   int64_t batch_size, BatchRunner::KvObserver kv, nn::ExpertCalibration* experts);
 
 }  // namespace quaver::quantize

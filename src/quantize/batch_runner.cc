@@ -77,7 +77,8 @@ at::Tensor BatchRunner::run(const at::Tensor& rows, std::span<const int64_t> whi
   auto batch = static_cast<int64_t>(which.size());
   int64_t seqlen = rows.size(1), hidden = rows.size(2);
   ObservedAttention attention(std::vector<int64_t>(which.size(), seqlen), kv_observer_);
-  models::StepContext step{.positions = one_row_.repeat({batch}), .attention = &attention};
+  models::StepContext step{
+      .positions = one_row_.repeat({batch}), .attention = &attention, .experts = experts_};
   return block_.forward(select_rows(rows, which).view({batch * seqlen, hidden}), step)
       .view({batch, seqlen, -1});
 }

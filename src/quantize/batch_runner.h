@@ -48,8 +48,11 @@ class BatchRunner {
   // Called with the keys and values of each attention layer as they would be cached: [tokens, heads, dim].
   using KvObserver = std::function<void(const at::Tensor& keys, const at::Tensor& values)>;
 
-  // The whole batch in one slice from now on, for blocks whose layers have input observers; `kv` may be null.
-  void observe(KvObserver kv) { whole_ = true, kv_observer_ = std::move(kv); }
+  // The whole batch in one slice from now on, for blocks whose layers have input observers. Either may be
+  // null; `experts` is borrowed.
+  void observe(KvObserver kv, nn::ExpertCalibration* experts) {
+    whole_ = true, kv_observer_ = std::move(kv), experts_ = experts;
+  }
 
  private:
   using SliceBody = std::function<void(int64_t slice, std::span<const int64_t> which)>;
@@ -60,6 +63,7 @@ class BatchRunner {
   at::Tensor one_row_;  // [seqlen] positions
   bool whole_ = false;
   KvObserver kv_observer_;
+  nn::ExpertCalibration* experts_ = nullptr;
 };
 
 }  // namespace quaver::quantize

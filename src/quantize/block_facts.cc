@@ -9,6 +9,8 @@
 namespace quaver::quantize {
 namespace {
 
+constexpr int64_t kLeastExpertTokens = 64;  // of a batch
+
 // "mlp.experts.3.up_proj" -> "mlp.experts..up_proj"
 std::string without_numbers(std::string name) {
   std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
@@ -42,11 +44,17 @@ BlockFacts observe_facts(models::DecoderBlock& block, const Activations& in, Act
   for (auto& linear : block.linears())
     linear.linear->set_input_observer(
         [&seen = facts.inputs[linear.name]](const at::Tensor& x) { add_input(seen, x); });
-  observe_block(block, in, out, batch_size, [&](const at::Tensor& keys, const at::Tensor& values) {
+  nn::ExpertCalibration experts{.least_tokens = kLeastExpertTokens};
+  const auto observe_kv = [&](const at::Tensor& keys, const at::Tensor& values) {
     raise_to(facts.largest_kv.k, keys);
     raise_to(facts.largest_kv.v, values);
-  });
-  for (auto& linear : block.linears()) linear.linear->set_input_observer(nullptr);
+  };
+  observe_block(block, in, out, batch_size, observe_kv, &experts);
+  for (auto& linear : block.linears()) {
+    linear.linear->set_input_observer(nullptr);
+    if (linear.expert >= 0)
+      facts.inputs[linear.name].chosen = experts.routed.at(static_cast<size_t>(linear.expert)) > 0;
+  }
   share_largest(facts.inputs);
   return facts;
 }

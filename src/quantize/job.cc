@@ -371,10 +371,10 @@ class Job {
       const InputFacts& seen = facts.inputs[layer.layer.name];
       layer.importance = seen.squares;
       set_input_scale(layer.activation, seen.largest);
-      if (seen.squares.defined()) continue;
+      if (seen.chosen) continue;
       for (LayerReport& line : report.layers)
         if (line.name == block_prefix(index) + layer.layer.name)
-          line.remark = "saw no calibration token: rounded by the weights alone";
+          line.remark = "no calibration token chose this expert: rounded under those that suit it best";
     }
   }
 

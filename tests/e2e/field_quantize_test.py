@@ -44,7 +44,7 @@ def test_f050_an_expert_that_sees_no_token_gets_a_finite_scale_and_a_remark(run,
         assert all(torch.isfinite(t).all() and (t != 0).all() for t in scales.values())
         assert not any((t == 1).all() for t in scales.values())
         report = json.loads((out / "report.json").read_text())
-        unseen = {layer["name"] for block in report["blocks"] for layer in block["layers"] if "saw no calibration token" in layer["remark"]}
+        unseen = {layer["name"] for block in report["blocks"] for layer in block["layers"] if "no calibration token chose" in layer["remark"]}
         assert unseen == {f"model.layers.{b}.mlp.experts.{e}.{p}_proj" for b in range(2) for e in range(4, 8) for p in ("gate", "up", "down")}
 
 

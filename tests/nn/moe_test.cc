@@ -4,8 +4,11 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/topk.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
+
+#include <tuple>
 
 #include "nn/kernel_path.h"
 #include "nn/support.h"
@@ -64,6 +67,26 @@ TEST(Route, ChoiceBiasLeavesWeightsAlone) {
   EXPECT_NEAR(routing.weights[0][0].item<double>(), 1.5, 1e-7);
   config.normalize = true;
   EXPECT_NEAR(route(logits, config).weights[0][0].item<double>(), 3, 1e-6);
+}
+
+// The last expert is never among the best two of six; it sees the tokens that it suits best and changes none.
+TEST(Moe, CalibrationShowsRareExpertsTheirBestTokens) {
+  MoeConfig config{.num_experts = kExperts, .experts_per_token = 2, .normalize = true};
+  at::Tensor router = randn({kExperts, kHidden}, 3);
+  router[kExperts - 1] = router[0] * 0.01;
+  Moe moe = random_moe(config, router);
+  at::Tensor x = randn({40, kHidden}, 4), seen, want = moe.forward(x);
+  const auto chosen = route(at::linear(x, router), config).experts;
+  auto count = [&](int64_t expert) { return chosen.eq(expert).sum().item<int64_t>(); };
+  ASSERT_EQ(count(kExperts - 1), 0);
+  moe.experts().back().gate().set_input_observer([&](const at::Tensor& rows) { seen = rows.clone(); });
+  ExpertCalibration calibration{.least_tokens = 5};
+  EXPECT_TRUE(moe.forward(x, &calibration).equal(want));
+  EXPECT_TRUE(moe.forward(x, &calibration).equal(want));
+  for (int64_t e = 0; e < kExperts; ++e)
+    EXPECT_EQ(calibration.routed.at(static_cast<size_t>(e)), 2 * count(e));
+  const at::Tensor best = std::get<1>(at::topk(at::linear(x, router).select(1, kExperts - 1), 5));
+  EXPECT_TRUE(seen.equal(x.index_select(0, best)));
 }
 
 TEST(Moe, ScoredTokensDoNotDependOnNeighbours) {

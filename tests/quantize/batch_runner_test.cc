@@ -95,7 +95,7 @@ TEST(BatchRunner, SlicesCoverTheBatchOnce) {
   EXPECT_EQ(covered, 0x01010101010101);
   EXPECT_EQ(slices, runner.num_slices(7));
   slices = 0;
-  runner.observe(nullptr);
+  runner.observe(nullptr, nullptr);
   runner.forward(rows, first_rows(7), count);
   EXPECT_EQ(slices, 1);
 }

@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint.h"
 #include "nn/attention_context.h"
 #include "nn/linear.h"
+#include "nn/moe.h"
 #include "nn/rope.h"
 #include "nn/weight_source.h"
 
@@ -36,7 +37,8 @@ struct CausalLmInfo {
 struct StepContext {
   at::Tensor positions;  // int64 [tokens]
   nn::AttentionContext* attention = nullptr;
-  nn::RopeCache* rope = nullptr;  // optional; CausalLm::forward sets one of its own
+  nn::RopeCache* rope = nullptr;             // optional; CausalLm::forward sets one of its own
+  nn::ExpertCalibration* experts = nullptr;  // of the block that runs; null: experts see what chose them
 };
 
 class DecoderBlock {
@@ -52,6 +54,7 @@ class DecoderBlock {
     std::string name;
     nn::Linear* linear;
     int fusion_group;
+    int expert = -1;  // which one of the block it is part of; -1: none
   };
   virtual std::vector<NamedLinear> linears() = 0;
   // Lays weights out for their kernels now instead of on first use.

@@ -132,9 +132,9 @@ class FeedForward {
           load_mlp(config, source, cat(prefix, ".shared_experts"), config.shared_intermediate_size));
   }
 
-  at::Tensor forward(const at::Tensor& x) const {
+  at::Tensor forward(const at::Tensor& x, nn::ExpertCalibration* calibration) const {
     if (dense_) return dense_->forward(x);
-    at::Tensor y = sparse_->forward(x);
+    at::Tensor y = sparse_->forward(x, calibration);
     return shared_ ? y + shared_->forward(x) : y;
   }
 
@@ -142,7 +142,7 @@ class FeedForward {
     if (dense_) return add_linears(*dense_, "mlp", kFeedForwardGroup, out);
     int group = kFeedForwardGroup;
     for (size_t e = 0; e < sparse_->experts().size(); ++e, group += 2)
-      add_linears(sparse_->experts()[e], cat("mlp.experts.", e), group, out);
+      add_linears(sparse_->experts()[e], cat("mlp.experts.", e), group, out, static_cast<int>(e));
     if (shared_) add_linears(*shared_, "mlp.shared_experts", group, out);
   }
 
@@ -154,10 +154,10 @@ class FeedForward {
 
  private:
   static void add_linears(nn::Mlp& mlp, const std::string& prefix, int group,
-                          std::vector<DecoderBlock::NamedLinear>& out) {
-    out.push_back({cat(prefix, ".gate_proj"), &mlp.gate(), group});
-    out.push_back({cat(prefix, ".up_proj"), &mlp.up(), group});
-    out.push_back({cat(prefix, ".down_proj"), &mlp.down(), group + 1});
+                          std::vector<DecoderBlock::NamedLinear>& out, int expert = -1) {
+    out.push_back({cat(prefix, ".gate_proj"), &mlp.gate(), group, expert});
+    out.push_back({cat(prefix, ".up_proj"), &mlp.up(), group, expert});
+    out.push_back({cat(prefix, ".down_proj"), &mlp.down(), group + 1, expert});
   }
 
   std::optional<nn::Mlp> dense_, shared_;
@@ -187,7 +187,7 @@ class Block : public DecoderBlock {
     at::Tensor attended = attention_->forward(before_attention_.forward(hidden), step);
     if (after_attention_) attended = after_attention_->forward(attended);
     at::Tensor middle = hidden + attended;
-    at::Tensor fed = feed_forward_.forward(before_feed_forward_.forward(middle));
+    at::Tensor fed = feed_forward_.forward(before_feed_forward_.forward(middle), step.experts);
     if (after_feed_forward_) fed = after_feed_forward_->forward(fed);
     return middle + fed;
   }
