@@ -157,9 +157,9 @@ class Job {
     for (const LayerShape& shape : shapes) {
       const Scheme& scheme = decisions_.at(shape.name).scheme;
       const int64_t group = scheme.bits == 16 ? 0 : form_of(scheme, format_).group.cols;
-      require(group <= 0 || shape.in % group == 0, ErrorKind::kInvalidInput, "--format ", options_.format,
-              " holds whole groups alone, and the ", shape.in, " input channels of layer '", shape.name,
-              "' are no whole number of groups of ", group,
+      require(group <= 0 || shape.in <= group || shape.in % group == 0, ErrorKind::kInvalidInput, "--format ",
+              options_.format, " holds whole groups alone, and the ", shape.in, " input channels of layer '",
+              shape.name, "' are no whole number of groups of ", group,
               "; take another --group_size or leave such layers at 16 bits (--ignore_layers)");
     }
   }
