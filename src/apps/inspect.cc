@@ -113,7 +113,7 @@ int run_inspect(const InspectFlags& flags) {
   if (options.round_plain) format += cat(", rounded to ", flags.quantization, " while loading");
   int64_t total_bytes = 0;
   for (const TensorInfo& tensor : checkpoint->tensors())
-    total_bytes += static_cast<int64_t>(tensor.size_bytes);
+    total_bytes += static_cast<int64_t>(checkpoint->stored_bytes(tensor));
   std::vector<Layer> layers = layers_of(*model);
   if (flags.as_json)
     std::printf("%s\n", to_json(model->info(), format, layers, total_bytes).dump(1).c_str());

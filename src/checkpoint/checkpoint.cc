@@ -12,6 +12,13 @@ const TensorInfo* Checkpoint::find(std::string_view name) const {
   return it != all.end() && it->name == name ? &*it : nullptr;
 }
 
+uint64_t Checkpoint::stored_bytes(const TensorInfo& info) const {
+  const DTypeInfo &stored = dtype_info(stored_type(info.name)), &read = dtype_info(info.dtype);
+  const auto count =
+      info.size_bytes / static_cast<uint64_t>(read.block_bytes) * static_cast<uint64_t>(read.block_elements);
+  return count / static_cast<uint64_t>(stored.block_elements) * static_cast<uint64_t>(stored.block_bytes);
+}
+
 std::shared_ptr<const void> Checkpoint::memo(std::string_view key,
                                              const std::function<std::shared_ptr<const void>()>& make) const {
   std::lock_guard lock(memo_mutex_);

@@ -69,6 +69,7 @@ class Checkpoint {
   // Where the file holds a tensor in blocks of codes and `read` gives their values: the blocks as they are,
   // and their type. Else what `read` gives. Preconditions as there.
   virtual DType stored_type(std::string_view name) const { return find(name)->dtype; }
+  uint64_t stored_bytes(const TensorInfo& info) const;  // of one of `tensors`, as the file holds it
   virtual TensorView read_stored(std::string_view name) const { return read(name); }
 
   // A hint that this tensor is not needed for now: mapped pages leave the resident set. Views stay valid.

@@ -126,10 +126,13 @@ LayerPlan plan(const Checkpoint& checkpoint, std::string_view layer) {
 QuantWeight unpack(const LayerPlan& plan, const Checkpoint& checkpoint) {
   const std::string& name = plan.tensors[0];
   const std::string what = cat(checkpoint.file_of(name), ": tensor '", name, "'");
-  const TensorView stored = checkpoint.read_stored(name);
-  const Extent2d shape = {stored.shape.at(0), stored.shape.at(1)};
+  const std::vector<int64_t>& extents = checkpoint.find(name)->shape;
+  const Extent2d shape = {extents.at(0), extents.at(1)};
+  require(shape.rows > 0 && shape.cols > 0, ErrorKind::kBadFile, what, " has shape ", extents,
+          ", which holds nothing");
   require(plan.shape == Extent2d{} || plan.shape == shape, ErrorKind::kBadFile, what, " has shape [",
           shape.rows, ", ", shape.cols, "], expected [", plan.shape.rows, ", ", plan.shape.cols, "]");
+  const TensorView stored = checkpoint.read_stored(name);
   QuantWeight weight = from_blocks(*gguf_block_form(stored.dtype), stored.data.bytes(), shape);
   validate(weight, what);
   return weight;

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_dequantize.h"
+#include "checkpoint/mapped_tensor.h"
 #include "models/gguf_config.h"
 #include "models/gguf_names.h"
 #include "numerics/half.h"
@@ -79,6 +80,12 @@ class GgufCheckpoint : public Checkpoint {
     if (source.interleaved_heads > 0)
       stored.data = unpermute_rows(stored.data.bytes(), source.interleaved_heads, source.shape.at(0));
     return stored;
+  }
+
+  void release(std::string_view name) const override {
+    const GgufTensorSource& source = source_of(name);
+    const TensorView stored = file_.read(source.stored_name);
+    release_pages(source.expert >= 0 ? slice(stored, source.expert).bytes() : stored.data.bytes());
   }
 
   TensorView read(std::string_view name) const override {

@@ -122,10 +122,10 @@ GgufTensorSource whole_tensor(const GgufFile& file, const GgufArchitecture& arch
   source.plus_one = is_plus_one(architecture, ours);
   if (!architecture.interleaved_rope || !is_query_or_key(ours)) return source;
   source.interleaved_heads = heads_of(file, architecture, ours);
-  require(source.interleaved_heads > 0 && !source.shape.empty() &&
-              source.shape[0] % (2 * source.interleaved_heads) == 0,
-          ErrorKind::kBadFile, file.path().string(), ": tensor '", entry.info.name, "' has shape ",
-          source.shape, ", whose rows don't make ", source.interleaved_heads, " heads of pairs");
+  const int64_t rows = source.shape.empty() ? 0 : source.shape[0], heads = source.interleaved_heads;
+  require(heads > 0 && heads <= rows / 2 && rows % (2 * heads) == 0, ErrorKind::kBadFile,
+          file.path().string(), ": tensor '", entry.info.name, "' has shape ", source.shape,
+          ", whose rows don't make ", source.interleaved_heads, " heads of pairs");
   return source;
 }
 

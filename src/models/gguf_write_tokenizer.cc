@@ -99,6 +99,7 @@ WrittenVocabulary gguf_vocabulary_for(const Checkpoint& checkpoint, const std::s
   for (int32_t id : special.all("eos_token_id"))
     if (id >= 0 && id < size && vocabulary.eos != id) written.more_ends.push_back(id);
   compare_tokenizers(*tokenizer, vocabulary, folder);
+  written.chat_template = chat_template_source(folder);
   return written;
 }
 
@@ -130,6 +131,7 @@ void add_gguf_vocabulary(const WrittenVocabulary& written, std::string_view what
   metadata.add_bool(k::kAddBos, vocabulary.add_bos);
   metadata.add_bool(k::kAddEos, vocabulary.add_eos);
   if (vocabulary.model == "llama") metadata.add_bool(k::kAddSpace, vocabulary.add_space_prefix);
+  if (written.chat_template) metadata.add_string(k::kChatTemplate, *written.chat_template);
 }
 
 }  // namespace quaver::models

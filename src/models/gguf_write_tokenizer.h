@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/gguf_writer.h"
@@ -16,6 +18,7 @@ namespace quaver::models {
 struct WrittenVocabulary {
   GgufVocabulary vocabulary;
   std::vector<int32_t> more_ends;  // of a reply, beside the vocabulary's eos
+  std::optional<std::string> chat_template;
 };
 WrittenVocabulary gguf_vocabulary_for(const Checkpoint& checkpoint, const std::string& folder, int64_t rows);
 

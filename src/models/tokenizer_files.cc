@@ -56,8 +56,22 @@ SentencePieceOptions sentencepiece_options(const fs::path& folder) {
   return {.add_bos = flag("add_bos_token"), .add_eos = flag("add_eos_token")};
 }
 
-std::unique_ptr<ChatTemplate> compiled(const std::optional<std::string>& source, const fs::path& file) {
-  return source ? ChatTemplate::compile(*source, file.string()) : nullptr;
+struct FoundTemplate {
+  std::string source;
+  fs::path file;
+};
+
+std::optional<FoundTemplate> find_template(const fs::path& path) {
+  if (fs::path gguf = find_gguf(path); !gguf.empty()) {
+    const GgufFile file = GgufFile::open(gguf);
+    const auto text = file.find_string(gguf_tokenizer_keys::kChatTemplate);
+    return text ? std::optional(FoundTemplate{std::string(*text), gguf}) : std::nullopt;
+  }
+  if (fs::path file = path / "chat_template.jinja"; fs::exists(file))
+    return FoundTemplate{read_text_file(file, kMaxTemplateBytes), file};
+  for (const char* name : {"chat_template.json", "tokenizer_config.json"})
+    if (auto source = template_in(path / name)) return FoundTemplate{*std::move(source), path / name};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -76,17 +90,13 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& folder_or_file) {
 }
 
 std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_file) {
-  fs::path path = folder_or_file;
-  if (fs::path gguf = find_gguf(path); !gguf.empty()) {
-    GgufFile file = GgufFile::open(gguf);
-    auto text = file.find_string(gguf_tokenizer_keys::kChatTemplate);
-    return text ? ChatTemplate::compile(*text, gguf.string()) : nullptr;
-  }
-  if (fs::path file = path / "chat_template.jinja"; fs::exists(file))
-    return compiled(read_text_file(file, kMaxTemplateBytes), file);
-  for (const char* name : {"chat_template.json", "tokenizer_config.json"})
-    if (auto source = template_in(path / name)) return compiled(source, path / name);
-  return nullptr;
+  const auto found = find_template(folder_or_file);
+  return found ? ChatTemplate::compile(found->source, found->file.string()) : nullptr;
+}
+
+std::optional<std::string> chat_template_source(const std::string& folder_or_file) {
+  auto found = find_template(folder_or_file);
+  return found ? std::optional(std::move(found->source)) : std::nullopt;
 }
 
 }  // namespace quaver::models

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "text/chat_template.h"
@@ -17,5 +18,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const std::string& folder_or_file);
 // chat_template.json or else of tokenizer_config.json; of a .gguf: its metadata. Null when the model has
 // none.
 std::unique_ptr<ChatTemplate> open_chat_template(const std::string& folder_or_file);
+
+// Its text, which may be one that doesn't compile.
+std::optional<std::string> chat_template_source(const std::string& folder_or_file);
 
 }  // namespace quaver::models

@@ -35,8 +35,7 @@ at::Tensor converted(const Checkpoint& checkpoint, std::string_view name, const 
 
 WeightSource::WeightSource(const Checkpoint& checkpoint, LoadOptions options)
     : checkpoint_(checkpoint), options_(std::move(options)), format_(detect_format(checkpoint)) {
-  const bool wants_plain = !options_.keep_quantized || options_.round_plain;
-  if (format_ && format_->has_plain_values && wants_plain) format_ = nullptr;
+  if (format_ && format_->has_plain_values && options_.plain_values) format_ = nullptr;
   if (format_ && format_->kv_cache) kv_cache_ = format_->kv_cache(checkpoint);
   has_kv_scales_ = kv_cache_ && !kv_cache_->dynamic && has_kv_scales(checkpoint);
 }
@@ -76,6 +75,7 @@ at::Tensor WeightSource::tensor(std::string_view name, const std::vector<int64_t
 }
 
 at::Tensor WeightSource::wide_tensor(std::string_view name, const std::vector<int64_t>& shape) {
+  wide_.emplace(name);
   LoadOptions wide = options_;
   if (wide.compute_dtype != at::kDouble) wide.compute_dtype = at::kFloat;
   return converted(checkpoint_, name, stored(name, shape), wide);
@@ -100,17 +100,19 @@ std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t
 Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
   used_.insert(plan.dropped.begin(), plan.dropped.end());
+  const std::string name = cat(prefix, ".weight");
+  if (options_.round_plain && (plan.tensors.empty() || format_->has_plain_values))
+    if (std::shared_ptr<QuantWeight> quant = rounded(prefix, stored(name, {out, in})))
+      return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
   if (!plan.tensors.empty()) {
     plan.shape = {out, in};
-    return quantized(unpacked(plan), plan.tensors, bias_of(prefix, out, rule));
+    std::shared_ptr<QuantWeight> quant = unpacked(plan);
+    const bool expands = options_.keep_quantized && !keeps(*quant);
+    expanded_ += expands;
+    if (!expands || !format_->has_plain_values)
+      return quantized(std::move(quant), plan.tensors, bias_of(prefix, out, rule));
   }
-  const std::string name = cat(prefix, ".weight");
-  at::Tensor weight = stored(name, {out, in});
-  if (std::shared_ptr<QuantWeight> quant = rounded(prefix, weight)) {
-    weight.reset();
-    return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
-  }
-  Linear layer = Linear::plain(as_matrix(name, weight), bias_of(prefix, out, rule));
+  Linear layer = Linear::plain(as_matrix(name, stored(name, {out, in})), bias_of(prefix, out, rule));
   settle(layer, {name});
   return layer;
 }
@@ -125,7 +127,6 @@ std::shared_ptr<QuantWeight> WeightSource::unpacked(const LayerPlan& plan) {
 }
 
 std::shared_ptr<QuantWeight> WeightSource::rounded(std::string_view prefix, const at::Tensor& weight) const {
-  if (!options_.round_plain) return nullptr;
   std::optional<QuantWeight> quant = options_.round_plain(std::string(prefix), weight);
   if (!quant) return nullptr;
   require(quant->shape == Extent2d{weight.size(0), weight.size(1)}, ErrorKind::kInternal, "layer '", prefix,
@@ -133,11 +134,15 @@ std::shared_ptr<QuantWeight> WeightSource::rounded(std::string_view prefix, cons
   return std::make_shared<QuantWeight>(*std::move(quant));
 }
 
+bool WeightSource::keeps(const QuantWeight& weight) const {
+  return options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(weight));
+}
+
 Linear WeightSource::quantized(std::shared_ptr<QuantWeight> weight, const std::vector<std::string>& tensors,
                                std::optional<at::Tensor> bias) {
   for (const std::string& name : tensors) checkpoint_.release(name);
   const InputQuant input = take_input_quant(*weight);
-  bool keep = options_.keep_quantized && (options_.device.is_cpu() || DeviceQuantWeight::can_expand(*weight));
+  const bool keep = keeps(*weight);
   Linear layer =
       Linear::quantized(weight, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
   layer.set_exact_activations(options_.exact_activations);
@@ -157,14 +162,16 @@ InputQuant WeightSource::take_input_quant(QuantWeight& weight) {
 
 void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) {
   if (!options_.kernel_layout_only) return;
-  if (options_.device.is_cpu() && layer.quant_weight() && layer.kernel_name() == "aten") {
-    at::ScalarType dtype = options_.exact_activations ? at::kFloat : at::kBFloat16;
+  const bool aten_runs = options_.device.is_cpu() && options_.compute_dtype != at::kFloat;
+  if (options_.device.is_cpu() && layer.quant_weight() && (aten_runs || layer.kernel_name() == "aten")) {
+    at::ScalarType dtype = aten_runs                    ? options_.compute_dtype
+                           : options_.exact_activations ? at::kFloat
+                                                        : at::kBFloat16;
     const InputQuant input = layer.input_quant();
     layer = Linear::plain(layer.dense_weight().to(dtype), layer.bias());
     layer.set_input_quant(input);
     ++expanded_;
   }
-  bool aten_runs = options_.device.is_cpu() && options_.compute_dtype != at::kFloat;
   if (aten_runs) return;
   layer.keep_kernel_layout_only();
   for (const std::string& name : tensors) checkpoint_.release(name);
@@ -223,7 +230,7 @@ void WeightSource::finish(std::string_view prefix) {
   log_inputs();
   log_kv_cache();
   if (int64_t count = std::exchange(expanded_, 0))
-    log_warning(checkpoint_.path().string(), ": no kernel multiplies the weights of ", count,
+    log_warning(checkpoint_.path().string(), ": no kernel here multiplies the weights of ", count,
                 " layers as they are stored; they are held expanded to 16 bits or more");
   std::vector<std::string> unused;
   for (const TensorInfo& info : checkpoint_.tensors())

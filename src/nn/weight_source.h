@@ -29,6 +29,7 @@ struct LoadOptions {
   at::ScalarType compute_dtype = at::kFloat;  // of activations
   at::Device device = at::kCPU;  // at::kMeta: shapes and dtypes alone, plain weights are not read
   bool keep_quantized = true;    // false: quantized layers become dense in compute_dtype
+  bool plain_values = false;  // where the checkpoint has them (Format::has_plain_values), in place of codes
   // Layers that kernels run keep nothing but their kernel's layout (Linear::keep_kernel_layout_only), made
   // while loading: half the memory. For serving.
   bool kernel_layout_only = false;
@@ -57,6 +58,8 @@ class WeightSource {
   at::Tensor tensor(std::string_view name, const std::vector<int64_t>& shape);
   // As `tensor`, but never in less than float32: for small tensors that decide (a router's).
   at::Tensor wide_tensor(std::string_view name, const std::vector<int64_t>& shape);
+  // True for those that were read as such.
+  bool is_wide(std::string_view name) const { return wide_.contains(name); }
   // As `tensor`, but for large tables and plain weights: on the CPU with float32 activations it keeps the
   // stored dtype and, where the file is mapped, the mapping.
   at::Tensor matrix(std::string_view name, int64_t rows, int64_t cols);
@@ -87,6 +90,7 @@ class WeightSource {
   at::Tensor as_matrix(std::string_view name, const at::Tensor& stored) const;
   std::shared_ptr<QuantWeight> unpacked(const LayerPlan& plan);
   std::shared_ptr<QuantWeight> rounded(std::string_view prefix, const at::Tensor& weight) const;
+  bool keeps(const QuantWeight& weight) const;  // as codes on the device
   Linear quantized(std::shared_ptr<QuantWeight> weight, const std::vector<std::string>& tensors,
                    std::optional<at::Tensor> bias);
   InputQuant take_input_quant(QuantWeight& weight);
@@ -102,7 +106,7 @@ class WeightSource {
   const Format* format_;
   std::optional<KvCacheQuant> kv_cache_;
   bool has_kv_scales_ = false;
-  std::set<std::string, std::less<>> used_;
+  std::set<std::string, std::less<>> used_, wide_;
   std::map<std::string, int64_t> inputs_;  // layers by what the checkpoint asks of their input, where it does
   int64_t expanded_ = 0;                   // layers that no kernel takes
 };

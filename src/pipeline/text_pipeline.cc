@@ -68,7 +68,7 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
   ModelCard card;
   card.path = options.model;
   for (const TensorInfo& tensor : checkpoint.tensors())
-    card.weight_bytes += static_cast<int64_t>(tensor.size_bytes);
+    card.weight_bytes += static_cast<int64_t>(checkpoint.stored_bytes(tensor));
   if (chat_template) card.capabilities.push_back("chat");
   card.capabilities.push_back("completions");
   card.quantization = {{"language_model", source.format()                ? json(source.format()->name)

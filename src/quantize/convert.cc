@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "checkpoint/staged_tensors.h"
 #include "models/llm/causal_lm.h"
 #include "nn/tensor_bridge.h"
@@ -71,8 +72,9 @@ class Converter {
   }
 
  private:
-  TensorView cast(const TensorView& view) const {
-    if (!is_floating(view.dtype)) return view;
+  // Tensors that decide are no more narrow than they were.
+  TensorView cast(const TensorView& view, bool is_wide = false) const {
+    if (!is_floating(view.dtype) || (is_wide && target_.type != at::kFloat)) return view;
     return nn::view_of(nn::tensor_over(view, options_.model).to(target_.type));
   }
 
@@ -88,9 +90,12 @@ class Converter {
       tensors.push_back({prefix + linear.name + ".weight", nn::view_of(dense)});
       packed.merge(tensors_of_layer(*source_, *source.format(), prefix + linear.name));
     }
+    packed.merge(cache_tensors(*source_, source.format(), prefix + shell_->info().attention));
     for (const TensorInfo& info : source_->tensors()) {
       if (!info.name.starts_with(prefix)) continue;
-      if (!packed.contains(info.name)) tensors.push_back({info.name, cast(source_->read(info.name))});
+      if (!packed.contains(info.name))
+        tensors.push_back({info.name, cast(source_->read(info.name), source.is_wide(info.name))});
+      staged_blocks_.insert(info.name);
       source_->release(info.name);
     }
     staged_.write(cat("block-", index), tensors);
@@ -106,9 +111,13 @@ class Converter {
   void stage_rest() {
     std::string blocks = shell_->info().blocks_prefix + ".";
     std::set<std::string> packed;
+    int64_t drafts = 0;
     for (const TensorInfo& info : source_->tensors()) {
-      if (info.name.starts_with(blocks) || models::is_second_copy_of_head(shell_->info(), info.name))
+      if (models::is_second_copy_of_head(shell_->info(), info.name)) continue;
+      if (info.name.starts_with(blocks)) {
+        drafts += !staged_blocks_.contains(info.name);
         continue;
+      }
       std::string layer = info.name.substr(0, info.name.rfind('.'));
       const bool is_packed = shell_source_.is_quantized(layer) && !info.name.ends_with(".bias");
       if (is_packed && !packed.insert(layer).second) continue;
@@ -116,6 +125,8 @@ class Converter {
                     {is_packed ? dense_head(layer) : NamedTensor{info.name, cast(source_->read(info.name))}});
       source_->release(info.name);
     }
+    if (drafts > 0)
+      log_warning(options_.model, ": ", drafts, " tensors of draft layers behind the last one are left out");
   }
 
   json plain_config() const {
@@ -135,6 +146,7 @@ class Converter {
   std::unique_ptr<models::CausalLm> shell_;
   OutputFolder folder_;
   StagedTensors staged_;
+  std::set<std::string> staged_blocks_;  // tensors of the blocks that run, whatever became of them
   int64_t num_rest_ = 0;
 };
 

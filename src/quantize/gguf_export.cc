@@ -84,7 +84,8 @@ class GgufExporter {
     if (!name.has_filename()) name = name.parent_path();
     if (!metadata.has("general.name")) metadata.add_string("general.name", name.filename().string());
     const auto most = std::ranges::max_element(types_, {}, [](const auto& type) { return type.second; });
-    metadata.add_u32("general.file_type", mix_ ? mix_->file_type : file_type_of(most->first));
+    const DType type = most == types_.end() ? DType::kF32 : most->first;
+    metadata.add_u32("general.file_type", mix_ ? mix_->file_type : file_type_of(type));
     const bool blocks = std::ranges::any_of(
         types_, [](const auto& type) { return dtype_info(type.first).block_elements > 1; });
     constexpr uint32_t kQuantizationVersion = 2;
@@ -141,8 +142,9 @@ void check_output(const GgufExportOptions& options) {
   if (!fs::exists(options.output)) return;
   require(fs::is_regular_file(options.output) && options.overwrite, ErrorKind::kInvalidInput,
           options.output.string(), " exists; choose another --output or give --overwrite");
-  require(!fs::equivalent(options.output, options.model), ErrorKind::kInvalidInput, "--output ",
-          options.output.string(), " is the model itself");
+  const fs::path source = models::find_gguf(options.model);
+  require(!fs::equivalent(options.output, source.empty() ? fs::path(options.model) : source),
+          ErrorKind::kInvalidInput, "--output ", options.output.string(), " is the model itself");
 }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -31,7 +31,7 @@ struct GgufExportReport {
 // is.
 GgufExportReport export_gguf(const GgufExportOptions& options, ProgressSink& progress);
 
-// As above, of a model that is open already; `output` and `mix` alone are looked at.
+// As above, of a model that is open already; `output`, `mix` and the name of the model alone are looked at.
 GgufExportReport export_gguf(GgufModel& model, const GgufExportOptions& options, ProgressSink& progress);
 
 // "gguf:q4_k_m" and "gguf" in any case: what stands behind the colon, or ""; nothing when it is no such name.

@@ -126,7 +126,8 @@ class GgufOfFolder : public GgufModel {
   void collect_block(int64_t index) {
     const std::string prefix = cat(config_.info.blocks_prefix, ".", index, ".");
     std::unique_ptr<models::DecoderBlock> block = shell_->make_block(index, shell_source_);
-    std::set<std::string> covered;
+    std::set<std::string> covered =
+        cache_tensors(source_, shell_source_.format(), prefix + config_.info.attention);
     for (const auto& linear : block->linears()) {
       const std::string layer = prefix + linear.name;
       covered.insert(layer + ".weight");

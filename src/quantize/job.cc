@@ -70,8 +70,10 @@ class Job {
         listener_(listener),
         format_(writable_format(options.format)),
         source_(models::open_model(options.model)),
-        load_{
-            .compute_dtype = tuning_dtype(options.device), .device = options.device, .keep_quantized = false},
+        load_{.compute_dtype = tuning_dtype(options.device),
+              .device = options.device,
+              .keep_quantized = false,
+              .plain_values = true},
         shell_source_(*source_, load_),
         shell_(models::make_causal_lm_shell(shell_source_)) {
     require(shell_source_.format() == nullptr, ErrorKind::kInvalidInput, options.model,
@@ -420,7 +422,8 @@ class Job {
 
   void fill_sizes(BlockReport& report, const std::vector<NamedTensor>& packed) const {
     for (LayerReport& layer : report.layers) {
-      layer.source_bytes = static_cast<int64_t>(source_->find(layer.name + ".weight")->size_bytes);
+      layer.source_bytes =
+          static_cast<int64_t>(source_->stored_bytes(*source_->find(layer.name + ".weight")));
       layer.bytes = layer.scheme.bits == 16 ? layer.source_bytes : 0;
       for (const NamedTensor& tensor : packed)
         if (tensor.name.starts_with(layer.name + "."))
@@ -447,7 +450,7 @@ class Job {
     report_.method = method_name(options_.method);
     if (report_.scheme.empty()) report_.scheme = to_string(base_);
     for (const TensorInfo& info : source_->tensors())
-      report_.source_bytes += static_cast<int64_t>(info.size_bytes);
+      report_.source_bytes += static_cast<int64_t>(source_->stored_bytes(info));
     remove_tree(folder);
     std::filesystem::create_directories(folder);
     ExportedModel result{.source = *source_,

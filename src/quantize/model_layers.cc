@@ -8,7 +8,7 @@
 namespace quaver::quantize {
 
 std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint) {
-  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .keep_quantized = false});
+  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
   std::vector<LayerShape> layers;
   for (int64_t index = 0; index < shell.info().num_layers; ++index) {
     const std::string prefix = cat(shell.info().blocks_prefix, ".", index, ".");

@@ -56,7 +56,7 @@ class OnlineRounding {
  public:
   OnlineRounding(const Checkpoint& checkpoint, const OnlineName& wanted)
       : checkpoint_(checkpoint), wanted_(wanted), scheme_(scheme_from_name(wanted.scheme)) {
-    nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .keep_quantized = false});
+    nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
     const std::unique_ptr<models::CausalLm> shell = models::make_causal_lm_shell(shapes);
     info_ = shell->info();
     plan(quantizable_layers(*shell, checkpoint));
@@ -143,7 +143,7 @@ class OnlineRounding {
     std::set<std::string_view> dtypes;
     for (const std::string& module : plain_modules(checkpoint_, planned_, info_.head))
       if (const TensorInfo* info = checkpoint_.find(module + ".weight"); info && !short_name(module).empty())
-        dtypes.insert(dtype_info(info->dtype).name);
+        dtypes.insert(dtype_info(checkpoint_.stored_type(info->name)).name);
     return dtypes.size() == 1 ? std::string(*dtypes.begin()) : "as they are";
   }
 

@@ -50,13 +50,18 @@ std::vector<std::string> plain_modules(const Checkpoint& checkpoint,
   return plain;
 }
 
+std::set<std::string> cache_tensors(const Checkpoint& checkpoint, const Format* format,
+                                    const std::string& attention) {
+  if (!format) return {};
+  const std::vector<std::string> names = read_kv_scales(checkpoint, attention).tensors;
+  return {names.begin(), names.end()};
+}
+
 std::set<std::string> tensors_of_layer(const Checkpoint& checkpoint, const Format& format,
                                        const std::string& layer) {
   LayerPlan plan = format.plan(checkpoint, layer);
   std::set<std::string> names(plan.tensors.begin(), plan.tensors.end());
   names.insert(plan.dropped.begin(), plan.dropped.end());
-  KvScales scales = read_kv_scales(checkpoint, layer.substr(0, layer.rfind('.')));
-  names.insert(scales.tensors.begin(), scales.tensors.end());
   return names;
 }
 

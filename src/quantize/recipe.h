@@ -15,8 +15,12 @@ namespace quaver::quantize {
 std::vector<std::string> plain_modules(const Checkpoint& checkpoint,
                                        const std::vector<std::string>& quantized, const std::string& head);
 
-// Names of the tensors that go away with a quantized layer: its own, and the scales of the key and value
-// cache of the attention that it belongs to.
+// Names of the tensors that scale what `attention` ("model.layers.0.self_attn") caches; none without a
+// format.
+std::set<std::string> cache_tensors(const Checkpoint& checkpoint, const Format* format,
+                                    const std::string& attention);
+
+// Names of the tensors that go away with a quantized layer.
 std::set<std::string> tensors_of_layer(const Checkpoint& checkpoint, const Format& format,
                                        const std::string& layer);
 

@@ -102,6 +102,9 @@ class Repacker {
     nn::WeightSource shell_source(*source_, {.keep_quantized = true});
     const models::CausalLmInfo info = models::make_causal_lm_shell(shell_source)->info();
     recipe_.block_names = {info.blocks_prefix};
+    for (int64_t block = 0; block < info.num_layers; ++block)
+      replaced_.merge(
+          cache_tensors(*source_, format_, cat(info.blocks_prefix, ".", block, ".", info.attention)));
     recipe_.plain_modules = plain_modules(*source_, layers_, info.head);
   }
 

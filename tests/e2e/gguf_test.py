@@ -14,7 +14,7 @@ def merging_model(tiny_model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("merging") / "model"
     shutil.copytree(tiny_model, folder)
     document = json.loads((folder / "tokenizer.json").read_text())
-    document["model"]["vocab"]["\u0120t"] = 258
+    document["model"]["vocab"].update({"<s>": 256, "</s>": 257, "\u0120t": 258})
     document["model"]["merges"] = [["\u0120", "t"]]
     (folder / "tokenizer.json").write_text(json.dumps(document))
     return folder
@@ -51,11 +51,12 @@ def test_a_written_gguf_answers(run, merging_model, serve, tmp_path):
     for model in (merging_model, tmp_path / "out"):
         with serve(model) as (url, _, _):
             for route, body in (("/tokenize", {"prompt": "to the t\u00e9st"}), ("/v1/chat/completions", {
-                    "messages": [{"role": "user", "content": "to the"}], "max_tokens": 4, "temperature": 0})):
+                    "messages": [{"role": "user", "content": "to the"}], "max_tokens": 4, "temperature": 0, "return_token_ids": True})):
                 request = urllib.request.Request(url + route, json.dumps(body).encode(), {"Content-Type": "application/json"})
                 answers.append(json.load(urllib.request.urlopen(request, timeout=120)))
     assert answers[0]["tokens"] == answers[2]["tokens"] and 258 in answers[0]["tokens"]
     assert answers[1]["usage"] == answers[3]["usage"]
+    assert answers[1]["prompt_token_ids"] == answers[3]["prompt_token_ids"], "the chat template went along"
 
 
 @pytest.mark.parametrize("flags,mix", [(["W4A16", "--group_size", 32], "q4_0"), (["W4A16"], "q4_0"), (["W2A16", "--group_size", 64], "q4_0"),
@@ -79,6 +80,13 @@ def test_asymmetric_codes_stay(run, merging_model, tmp_path):
         "--group_size", 32, "--asym")
     done = run("convert", tmp_path / "a", "--to", "gguf", "--scheme", "Q4_1", "-o", tmp_path / "m.gguf")
     assert "with the same codes, scales rounded to half precision" in done.stdout
+    run("convert", tmp_path / "a", "--to", "gguf", "-o", tmp_path / "kept.gguf")  # code - zero point fits eight bits
+    assert largest_error(plain(run, tmp_path / "a", tmp_path / "x"), plain(run, tmp_path / "kept.gguf", tmp_path / "y")) == 0
+
+
+def test_values_that_no_type_holds_need_one_named(run, merging_model, tmp_path):
+    run("quantize", "--model", merging_model, "--output_dir", tmp_path / "a", "--iters", 0, "--disable_opt_rtn", "--quiet", "--scheme",
+        "FP8_DYNAMIC", "--format", "llm_compressor")
     done = run("convert", tmp_path / "a", "--to", "gguf", "-o", tmp_path / "kept.gguf", status=2)
     assert "no type of GGUF holds the values of 'model.layers.0." in done.stderr and not (tmp_path / "kept.gguf").exists()
 

@@ -24,7 +24,7 @@ bool same_bytes(const Checkpoint& checkpoint, const std::string& a, const std::s
 
 nn::Linear tied_head(const DecoderConfig& config, nn::WeightSource& source, const at::Tensor& embedding) {
   const std::string table = cat(config.prefix, ".embed_tokens");
-  if (source.is_quantized(table))
+  if (source.options().device.is_cpu() && source.is_quantized(table))
     return source.linear(table, config.info.vocab_size, config.info.hidden_size);
   nn::Linear head = nn::Linear::plain(embedding, std::nullopt);
   source.settle(head, {cat(table, ".weight")});
@@ -102,7 +102,7 @@ class Decoder : public CausalLm {
     info.attention = "self_attn";
     info.latent_attention = config_.latent.has_value();
     info.quantized_kv_cache = source.quantizes_kv_cache() && !config_.latent;
-    if (source.quantizes_kv_cache() && config_.latent)
+    if (source.quantizes_kv_cache() && config_.latent && !source.options().device.is_meta())
       log_warning(source.checkpoint().path().string(),
                   ": keys and values of latent attention are kept as they are computed");
     embedding_ =

@@ -29,7 +29,7 @@ def model(tmp_path_factory):
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
     save_byte_tokenizer(folder)
     document = json.loads((folder / "tokenizer.json").read_text())
-    document["model"]["vocab"]["\u0120t"] = 258
+    document["model"]["vocab"].update({"<s>": 256, "</s>": 257, "\u0120t": 258})
     document["model"]["merges"] = [["\u0120", "t"]]
     (folder / "tokenizer.json").write_text(json.dumps(document))
     return folder
