@@ -101,9 +101,13 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
   used_.insert(plan.dropped.begin(), plan.dropped.end());
   const std::string name = cat(prefix, ".weight");
-  if (options_.round_plain && (plan.tensors.empty() || format_->has_plain_values))
-    if (std::shared_ptr<QuantWeight> quant = rounded(prefix, stored(name, {out, in})))
-      return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
+  at::Tensor weight;
+  if (options_.round_plain && (plan.tensors.empty() || format_->has_plain_values)) {
+    weight = stored(name, {out, in});
+    std::shared_ptr<QuantWeight> quant = rounded(prefix, weight);
+    if (quant || !plan.tensors.empty()) weight.reset();
+    if (quant) return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
+  }
   if (!plan.tensors.empty()) {
     plan.shape = {out, in};
     std::shared_ptr<QuantWeight> quant = unpacked(plan);
@@ -112,7 +116,8 @@ Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bi
     if (!expands || !format_->has_plain_values)
       return quantized(std::move(quant), plan.tensors, bias_of(prefix, out, rule));
   }
-  Linear layer = Linear::plain(as_matrix(name, stored(name, {out, in})), bias_of(prefix, out, rule));
+  if (!weight.defined()) weight = stored(name, {out, in});
+  Linear layer = Linear::plain(as_matrix(name, weight), bias_of(prefix, out, rule));
   settle(layer, {name});
   return layer;
 }

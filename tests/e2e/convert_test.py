@@ -1,9 +1,10 @@
 """quaver convert between formats: the same values where the target can hold them, a clear word where it can't."""
 import json
+import shutil
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 SHORT = ["--iters", 2, "--nsamples", 8, "--seqlen", 64, "--batch_size", 4, "--quiet"]
 
@@ -43,6 +44,25 @@ def test_values_move_as_they_are(run, tiny_model, tmp_path, source, target, flag
     done = run("convert", a, "--to", target, "--output", tmp_path / "b")
     assert "the same values" in done.stdout
     assert_same_values(run, a, tmp_path / "b", tmp_path, relative)
+
+
+def test_what_decides_and_what_scales_the_cache(run, tiny_latent, tiny_model, tmp_path):
+    """A bias that picks experts keeps its 32 bits; scales of a cache go away, also beside attention that is plain."""
+    shutil.copytree(tiny_latent, tmp_path / "m")
+    file = tmp_path / "m" / "model.safetensors"
+    tensors = load_file(file)
+    name = next(n for n in tensors if n.endswith("e_score_correction_bias"))
+    tensors[name] = torch.tensor([0.1, 0.1001, 0.1002, 0.1003])
+    save_file(tensors, file, {"format": "pt"})
+    run("convert", tmp_path / "m", "--to", "bf16", "--output", tmp_path / "bf16")
+    assert torch.equal(load_file(tmp_path / "bf16" / "model.safetensors")[name], tensors[name])
+    a = quantize(run, tiny_model, tmp_path / "a", "llm_compressor", "--scheme", "FP8_STATIC", "--kv_cache_dtype", "fp8", "--ignore_layers",
+                 "self_attn")
+    assert any(n.endswith("self_attn.k_scale") for n in load_file(a / "model.safetensors"))
+    for target in ("fp32", "auto_round"):
+        run("convert", a, "--to", target, "--output", tmp_path / target)
+        assert not any(n.endswith("_scale") and "self_attn" in n for n in load_file(tmp_path / target / "model.safetensors"))
+        run("inspect", tmp_path / target)
 
 
 def test_layers_of_different_bits_and_experts_move(run, tiny_moe, tmp_path):

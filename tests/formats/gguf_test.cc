@@ -107,6 +107,10 @@ TEST(GgufRowOf, PlainTensorsAndVectorsAreNoLayers) {
   EXPECT_TRUE(kGgufFormat.plan(checkpoint, "b").tensors.empty());
 }
 
+TEST(GgufRowOf, AMatrixOfNothingIsRefused) {
+  EXPECT_THAT(error_of([] { unpack_rows(DType::kQ8_0, {}, 0, 32); }), HasSubstr("holds nothing"));
+}
+
 TEST(GgufRowOf, OtherShapesAreRefused) {
   MemoryCheckpoint checkpoint(json::object());
   checkpoint.add("a.weight", {DType::kQ8_0, {1, 32}, Buffer::copy_of(q8_block(1, 1))});

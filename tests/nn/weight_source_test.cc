@@ -135,6 +135,19 @@ TEST(RoundPlain, NoPlainWeightLivesBesideItsLayer) {
   EXPECT_EQ(checkpoint.peak, 128 * 64 * 2) << "the largest";
 }
 
+// Kernels take float32 rows: where rows have 16 bits, a layer is expanded once and not in every call.
+TEST(RoundPlain, LayersForRowsOfSixteenBitsAreExpandedOnce) {
+  CountingCheckpoint checkpoint;
+  checkpoint.add("a.weight", randn({64, 64}, 1).to(at::kBFloat16));
+  WeightSource source(checkpoint, {.compute_dtype = at::kBFloat16,
+                                   .kernel_layout_only = true,
+                                   .round_plain = round_to_random(checkpoint)});
+  Linear layer = source.linear("a", 64, 64);
+  EXPECT_EQ(layer.quant_weight(), nullptr);
+  EXPECT_EQ(layer.dense_weight().scalar_type(), at::kBFloat16);
+  EXPECT_EQ(layer.size_bytes(), 64u * 64 * 2);
+}
+
 TEST(RoundPlain, WhatItLeavesIsPlainAndReadOnce) {
   CountingCheckpoint checkpoint;
   checkpoint.add("plain.weight", randn({32, 64}, 1).to(at::kBFloat16));
