@@ -84,8 +84,8 @@ class GgufExporter {
     if (!name.has_filename()) name = name.parent_path();
     if (!metadata.has("general.name")) metadata.add_string("general.name", name.filename().string());
     const auto most = std::ranges::max_element(types_, {}, [](const auto& type) { return type.second; });
-    const DType type = most == types_.end() ? DType::kF32 : most->first;
-    metadata.add_u32("general.file_type", mix_ ? mix_->file_type : file_type_of(type));
+    const DType main_type = most == types_.end() ? DType::kF32 : most->first;
+    metadata.add_u32("general.file_type", mix_ ? mix_->file_type : file_type_of(main_type));
     const bool blocks = std::ranges::any_of(
         types_, [](const auto& type) { return dtype_info(type.first).block_elements > 1; });
     constexpr uint32_t kQuantizationVersion = 2;
