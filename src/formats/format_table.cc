@@ -32,7 +32,8 @@ std::span<const Format> all_formats() {
   static const Format formats[] = {
       kAutoRoundFormat,         kAutoGptqFormat, kAutoAwqFormat, kFp8Format,
       kCompressedTensorsFormat, kModelOptFormat, kQuarkFormat,   kBitsAndBytesFormat,
-      kTorchAoFormat,           kMxfp4Format,    kGgufFormat};
+      kTorchAoFormat,           kMxfp4Format,    kGgufFormat,
+  };
   return formats;
 }
 
