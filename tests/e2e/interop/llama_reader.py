@@ -13,6 +13,17 @@ import numpy as np
 from safetensors.numpy import save_file
 
 
+def without_repacking():
+    """Weights stay in their blocks: llama.cpp's AMX buffers crash on some virtual machines."""
+    params = default_params()
+    params.use_extra_bufts = False
+    return params
+
+
+default_params = llama_cpp.llama_cpp.llama_model_default_params
+llama_cpp.llama_cpp.llama_model_default_params = without_repacking
+
+
 def main():
     path, out, text, tokens, *ids = sys.argv[1:]
     ids = [int(i) for i in ids]
