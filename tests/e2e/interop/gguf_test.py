@@ -64,9 +64,14 @@ def relative_difference(serve, path, tmp_path):
     return ((logprobs - expected).norm() / expected.norm()).item(), answers["greedy"], greedy
 
 
-# llama.cpp rounds activations to 8 bits before it multiplies blocks, and keys and values to half precision.
-@pytest.mark.parametrize("mix,bound", [("bf16", 0.01), ("f16", 0.005), ("q8_0", 0.02), ("q4_0", 0.02), ("q4_1", 0.02), ("q6_k", 0.02),
-                                       ("q4_k_m", 0.02)])
+# llama.cpp rounds activations to 8 bits before it multiplies blocks, and keys and values to half precision. A step of 1/127 of a block's largest
+# value, 2.1 deviations of 32 values and 2.8 of 256, is an error of 0.0048 and 0.0064 of the deviation for each product; twenty of them follow
+# each other in four layers, which makes 0.021 and 0.029. Half as much again is allowed.
+BLOCKS_OF_32, BLOCKS_OF_256 = 0.032, 0.043
+
+
+@pytest.mark.parametrize("mix,bound", [("bf16", 0.01), ("f16", 0.005), ("q8_0", BLOCKS_OF_32), ("q4_0", BLOCKS_OF_32),
+                                       ("q4_1", BLOCKS_OF_32), ("q6_k", BLOCKS_OF_256), ("q4_k_m", BLOCKS_OF_256)])
 def test_llama_cpp_reads_what_we_write(run, serve, model, tmp_path, mix, bound):
     run("convert", model, "--to", f"gguf:{mix}", "-o", tmp_path / "m.gguf")
     difference, expected, greedy = relative_difference(serve, tmp_path / "m.gguf", tmp_path)
@@ -80,7 +85,7 @@ def test_llama_cpp_reads_converted_codes(run, serve, model, tmp_path):
         "--group_size", 32)
     run("convert", tmp_path / "a", "--to", "gguf", "-o", tmp_path / "m.gguf")
     difference, _, _ = relative_difference(serve, tmp_path / "m.gguf", tmp_path)
-    assert difference < 0.02
+    assert difference < BLOCKS_OF_32
 
 
 def test_the_real_model_answers_alike(run, serve, smollm2, tmp_path):
