@@ -180,11 +180,7 @@ void write_gguf(const std::filesystem::path& path, const GgufMetadata& metadata,
   file.write(std::as_bytes(std::span(header)));
   std::vector<uint64_t> digests;
   for (const TensorInfo& info : tensors) {
-    TensorView view = source(info);
-    require(view.dtype == info.dtype && view.shape == info.shape && view.data.size_bytes() == info.size_bytes,
-            ErrorKind::kInternal, "tensor ", printable(info.name), " was announced as ",
-            dtype_info(info.dtype).name, " ", info.shape, " and came as ", dtype_info(view.dtype).name, " ",
-            view.shape, " of ", view.data.size_bytes(), " bytes");
+    TensorView view = announced(source, info);
     file.write(view.data.bytes());
     file.write(std::span(kZeros).first(padded(info.size_bytes) - info.size_bytes));
     digests.push_back(digest_of(view.data.bytes()));

@@ -135,11 +135,7 @@ void write_safetensors_file(const fs::path& path, std::vector<TensorInfo> tensor
   OutputFile file(path);
   file.write(std::as_bytes(std::span(header)));
   for (const TensorInfo& info : tensors) {
-    TensorView view = source(info);
-    require(view.dtype == info.dtype && view.shape == info.shape && view.data.size_bytes() == info.size_bytes,
-            ErrorKind::kInternal, "tensor ", printable(info.name), " was announced as ",
-            dtype_info(info.dtype).name, " ", info.shape, " and came as ", dtype_info(view.dtype).name, " ",
-            view.shape, " of ", view.data.size_bytes(), " bytes");
+    TensorView view = announced(source, info);
     file.write(view.data.bytes());
   }
   file.commit();
