@@ -61,7 +61,9 @@ void Moe::show_best_tokens(const at::Tensor& x, const at::Tensor& logits, size_t
   if (missing <= 0) return;
   at::Tensor others = logits.select(1, static_cast<int64_t>(expert)).to(at::kFloat).clone();
   others.index_fill_(0, own, -std::numeric_limits<float>::infinity());
+  calibration.showing = true;
   experts_[expert].forward(x.index_select(0, std::get<1>(at::topk(others, missing))));
+  calibration.showing = false;
 }
 
 at::Tensor Moe::forward(const at::Tensor& x, ExpertCalibration* calibration) const {

@@ -27,6 +27,7 @@ struct Routing {
 struct ExpertCalibration {
   int64_t least_tokens = 0;     // that each expert sees of one call, where the call has as many
   std::vector<int64_t> routed;  // added up over calls: tokens that chose each expert
+  bool showing = false;         // while an expert runs on tokens that did not choose it
 };
 
 // Softmax in float32 over all experts, then the best few; or route_scored.

@@ -21,10 +21,10 @@ void raise_to(float& largest, const at::Tensor& values) {
   largest = std::max(largest, values.abs().max().item<float>());
 }
 
-void add_input(InputFacts& seen, const at::Tensor& x) {
+void add_input(InputFacts& seen, const at::Tensor& x, bool is_shown) {
   at::Tensor rows = x.detach().to(at::kFloat).reshape({-1, x.size(-1)});
   if (rows.size(0) == 0) return;
-  raise_to(seen.largest, rows);
+  if (!is_shown) raise_to(seen.largest, rows);
   at::Tensor squares = rows.square().sum(0);
   seen.squares = seen.squares.defined() ? seen.squares + squares : squares;
 }
@@ -41,10 +41,11 @@ void share_largest(std::map<std::string, InputFacts>& inputs) {
 BlockFacts observe_facts(models::DecoderBlock& block, const Activations& in, Activations* out,
                          int64_t batch_size) {
   BlockFacts facts;
-  for (auto& linear : block.linears())
-    linear.linear->set_input_observer(
-        [&seen = facts.inputs[linear.name]](const at::Tensor& x) { add_input(seen, x); });
   nn::ExpertCalibration experts{.least_tokens = kLeastExpertTokens};
+  for (auto& linear : block.linears())
+    linear.linear->set_input_observer([&experts, &seen = facts.inputs[linear.name]](const at::Tensor& x) {
+      add_input(seen, x, experts.showing);
+    });
   const auto observe_kv = [&](const at::Tensor& keys, const at::Tensor& values) {
     raise_to(facts.largest_kv.k, keys);
     raise_to(facts.largest_kv.v, values);

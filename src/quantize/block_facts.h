@@ -15,7 +15,9 @@ namespace quaver::quantize {
 struct InputFacts {
   at::Tensor squares;  // [in] float32, summed over tokens; undefined when the layer saw none
   bool chosen = true;  // false: of an expert that no token chose; it saw those that suit it best
-  float largest = 0;   // magnitude; of lists of alike layers (experts), which engines run as one, that of all
+  // Magnitude, of tokens that go through the layer without calibration too; of lists of alike layers
+  // (experts), which engines run as one, that of all.
+  float largest = 0;
 };
 
 struct BlockFacts {

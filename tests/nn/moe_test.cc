@@ -81,12 +81,16 @@ TEST(Moe, CalibrationShowsRareExpertsTheirBestTokens) {
   const auto chosen = route(at::linear(x, router), config).experts;
   auto count = [&](int64_t expert) { return chosen.eq(expert).sum().item<int64_t>(); };
   ASSERT_EQ(count(kExperts - 1), 0);
-  moe.experts().back().gate().set_input_observer([&](const at::Tensor& rows) { seen = rows.clone(); });
   ExpertCalibration calibration{.least_tokens = 5};
+  moe.experts().back().gate().set_input_observer([&](const at::Tensor& rows) {
+    EXPECT_TRUE(calibration.showing);
+    seen = rows.clone();
+  });
   EXPECT_TRUE(moe.forward(x, &calibration).equal(want));
   EXPECT_TRUE(moe.forward(x, &calibration).equal(want));
   for (int64_t e = 0; e < kExperts; ++e)
     EXPECT_EQ(calibration.routed.at(static_cast<size_t>(e)), 2 * count(e));
+  EXPECT_FALSE(calibration.showing);
   const at::Tensor best = std::get<1>(at::topk(at::linear(x, router).select(1, kExperts - 1), 5));
   EXPECT_TRUE(seen.equal(x.index_select(0, best)));
 }
