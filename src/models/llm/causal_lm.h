@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "models/named_linear.h"
 #include "nn/attention_context.h"
 #include "nn/linear.h"
 #include "nn/moe.h"
@@ -47,15 +48,8 @@ class DecoderBlock {
   // Rows of all sequences concatenated. Differentiable when a weight requires a gradient.
   virtual at::Tensor forward(const at::Tensor& hidden,  // [tokens, hidden]
                              const StepContext& step) const = 0;
-  // The layers a quantizer may touch, by checkpoint name relative to the block ("self_attn.q_proj"). Routers,
-  // norms and biases are not among them. Layers that inference fuses share a group number (q, k, v; gate,
-  // up).
-  struct NamedLinear {
-    std::string name;
-    nn::Linear* linear;
-    int fusion_group;
-    int expert = -1;  // which one of the block it is part of; -1: none
-  };
+  using NamedLinear = models::NamedLinear;
+  // The layers a quantizer may touch. Routers, norms and biases are not among them.
   virtual std::vector<NamedLinear> linears() = 0;
   // Lays weights out for their kernels now instead of on first use.
   virtual void prepare() const = 0;
