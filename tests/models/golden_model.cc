@@ -37,10 +37,13 @@ Golden open_golden(const std::string& name) {
 }
 
 void copy_golden(const std::string& name, nn::MemoryCheckpoint& copy) {
-  Golden golden = open_golden(name);
-  copy.edit_config() = golden.checkpoint->config();
-  for (const TensorInfo& info : golden.checkpoint->tensors())
-    copy.add(info.name, nn::tensor_over(golden.checkpoint->read(info.name), info.name));
+  copy_checkpoint(*open_golden(name).checkpoint, copy);
+}
+
+void copy_checkpoint(const Checkpoint& checkpoint, nn::MemoryCheckpoint& copy) {
+  copy.edit_config() = checkpoint.config();
+  for (const TensorInfo& info : checkpoint.tensors())
+    copy.add(info.name, nn::tensor_over(checkpoint.read(info.name), info.name).clone());
 }
 
 std::unique_ptr<CausalLm> load(const Checkpoint& checkpoint, const nn::LoadOptions& options) {

@@ -30,6 +30,7 @@ Golden open_golden(const std::string& name);
 
 // A golden model whose config and tensors can be changed.
 void copy_golden(const std::string& name, nn::MemoryCheckpoint& copy);
+void copy_checkpoint(const Checkpoint& checkpoint, nn::MemoryCheckpoint& copy);
 
 std::unique_ptr<CausalLm> load(const Checkpoint& checkpoint, const nn::LoadOptions& options = {});
 // What loading it says; a failure of the test when it loads or fails otherwise.

@@ -1,0 +1,42 @@
+#include "models/dit/dit.h"
+
+#include "models/llm/config_reader.h"
+#include "models/llm/decoder_config.h"
+
+namespace quaver::models {
+
+void Dit::load_blocks(nn::WeightSource& source) {
+  blocks_.clear();
+  for (int64_t i = 0; i < info().num_blocks; ++i) blocks_.push_back(make_block(i, source));
+}
+
+void Dit::prepare() const {
+  for (const auto& block : blocks_) block->prepare();
+}
+
+at::Tensor Dit::forward(const DitInput& input) const {
+  const DitContext shared = context(input);
+  DitState state = embed(input);
+  for (const auto& block : blocks_) state = block->forward(state, shared);
+  return output(state, shared);
+}
+
+std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source) {
+  const ConfigReader config = config_of(source.checkpoint());
+  const std::string name = config.text("_class_name", "");
+  std::string known;
+  for (const DitFamily& family : dit_families()) {
+    if (name == family.class_name) return family.make_shell(source);
+    known += cat(known.empty() ? "" : ", ", family.class_name);
+  }
+  config.unsupported("_class_name", "is '", name, "', expected one of: ", known);
+}
+
+std::unique_ptr<Dit> load_dit(nn::WeightSource& source) {
+  std::unique_ptr<Dit> model = make_dit_shell(source);
+  model->load_blocks(source);
+  source.finish("");
+  return model;
+}
+
+}  // namespace quaver::models

@@ -1,0 +1,103 @@
+// A diffusion transformer as pipelines and quantizers see it: embed, blocks, output.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "models/named_linear.h"
+#include "nn/rope.h"
+#include "nn/weight_source.h"
+
+namespace quaver::models {
+
+struct DitInfo {
+  std::string family;  // for display only
+  int64_t num_blocks = 0;
+  int64_t channels = 0;  // of a token of the picture, in and out
+  int64_t width = 0, num_heads = 0, head_dim = 0;
+  int64_t text_width = 0;
+  int64_t pooled_width = 0;     // 0: takes no pooled text
+  bool takes_guidance = false;  // the guidance scale is an input
+};
+
+// What one forward pass sees. Batch entries share size and text length.
+struct DitInput {
+  at::Tensor latents;   // [batch, image tokens, channels]
+  at::Tensor text;      // [batch, text tokens, text_width]
+  at::Tensor pooled;    // [batch, pooled_width]; undefined where the model takes none
+  at::Tensor sigma;     // float32 [batch], 1 = pure noise
+  at::Tensor guidance;  // float32 [batch]; undefined where the model takes none
+  nn::RopeAngles rope;  // Dit::rope of this size and text length
+};
+
+// The two streams that blocks pass on.
+struct DitState {
+  at::Tensor image;  // [batch, image tokens, width]
+  at::Tensor text;   // [batch, text tokens, width]
+};
+
+// What every block of one forward pass shares.
+struct DitContext {
+  at::Tensor condition;  // [batch, width], of time, guidance and pooled text
+  nn::RopeAngles rope;   // [text tokens + image tokens, head_dim / 2]
+};
+
+class DitBlock {
+ public:
+  virtual ~DitBlock() = default;
+  // Differentiable when a weight requires a gradient.
+  virtual DitState forward(const DitState& state, const DitContext& context) const = 0;
+  // The layers a quantizer may touch, by checkpoint name relative to the block.
+  virtual std::vector<NamedLinear> linears() = 0;
+  // Lays weights out for their kernels now instead of on first use.
+  virtual void prepare() const = 0;
+};
+
+class Dit {
+ public:
+  virtual ~Dit() = default;
+  virtual const DitInfo& info() const = 0;
+  // "transformer_blocks.0": the prefix of block i's tensors.
+  virtual std::string block_name(int64_t index) const = 0;
+  // Angles of text tokens followed by a picture of rows x cols tokens.
+  virtual nn::RopeAngles rope(int64_t text_tokens, int64_t rows, int64_t cols) const = 0;
+
+  virtual DitContext context(const DitInput& input) const = 0;
+  virtual DitState embed(const DitInput& input) const = 0;
+  virtual at::Tensor output(const DitState& state,
+                            const DitContext& context) const = 0;  // -> [batch, image tokens, channels]
+  // Builds block i from the source; the caller owns it. For block-by-block work.
+  virtual std::unique_ptr<DitBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
+
+  // Loads all blocks. Afterwards block(i) and forward work.
+  void load_blocks(nn::WeightSource& source);
+  DitBlock& block(int64_t index) const { return *blocks_.at(static_cast<size_t>(index)); }
+  void prepare() const;
+  // The velocity, in the dtype of the weights.
+  at::Tensor forward(const DitInput& input) const;  // -> [batch, image tokens, channels]
+
+ private:
+  std::vector<std::unique_ptr<DitBlock>> blocks_;
+};
+
+// One row per family.
+struct DitFamily {
+  const char* class_name;  // config.json's "_class_name"
+  // What is no block, from the source. Throws Error(kBadFile) naming the config key.
+  std::unique_ptr<Dit> (*make_shell)(nn::WeightSource& source);
+};
+
+std::span<const DitFamily> dit_families();
+
+// Shell by the config's "_class_name"; Error(kUnsupported) lists the known ones.
+std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source);
+
+// Shell, all blocks, and source.finish("").
+std::unique_ptr<Dit> load_dit(nn::WeightSource& source);
+
+}  // namespace quaver::models

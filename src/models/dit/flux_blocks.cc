@@ -1,0 +1,248 @@
+// Shapes: tokens are the rows of all batch entries, [batch * tokens, width], wherever a linear layer sees
+// them.
+#include "models/dit/flux_blocks.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/silu.h>
+
+#include <memory>
+#include <utility>
+
+#include "nn/joint_attention.h"
+#include "nn/modulation.h"
+#include "nn/norm.h"
+
+namespace quaver::models {
+
+namespace {
+
+constexpr double kNormEps = 1e-6;
+
+at::Tensor flux_rows(const nn::Linear& layer, const at::Tensor& x) {  // [batch, tokens, in]
+  return layer.forward(x.flatten(0, 1)).unflatten(0, {x.size(0), x.size(1)});
+}
+
+at::Tensor flux_mlp(FluxMlp kind, const at::Tensor& x) {
+  if (kind == FluxMlp::kGelu) return at::gelu(x, "tanh");
+  std::vector<at::Tensor> halves = x.chunk(2, -1);
+  return halves[0] * at::silu(halves[1]);
+}
+
+// float16 ends at 65504, and late blocks go past it.
+at::Tensor within_half(const at::Tensor& x) {
+  return x.scalar_type() == at::kHalf ? at::clamp(x, -65504.0, 65504.0) : x;
+}
+
+struct Heads {
+  at::Tensor q, k, v;  // [batch, tokens, heads, head_dim]
+};
+
+// The angles of every batch entry's tokens, one entry after the other.
+nn::RopeAngles for_batch(const nn::RopeAngles& angles, int64_t batch) {
+  if (batch == 1) return angles;
+  return {angles.cos.repeat({batch, 1}), angles.sin.repeat({batch, 1})};
+}
+
+at::Tensor attend(const Heads& heads, const nn::RopeAngles& rope) {
+  const int64_t batch = heads.q.size(0), tokens = heads.q.size(1);
+  const nn::RopeAngles angles = for_batch(rope, batch);
+  auto turned = [&](const at::Tensor& x) {
+    return nn::apply_interleaved_rope(x.flatten(0, 1), angles).unflatten(0, {batch, tokens});
+  };
+  return nn::joint_attention(turned(heads.q), turned(heads.k), heads.v);
+}
+
+// The layers q, k and v of one stream and the norms of queries and keys.
+class FluxHeads {
+ public:
+  struct Names {
+    const char *q, *k, *v, *norm_q, *norm_k;
+  };
+
+  FluxHeads(const FluxBlockConfig& config, const std::string& attention, const Names& names,
+            nn::WeightSource& source)
+      : names_(names), head_dim_(config.head_dim) {
+    auto layer = [&](const char* name) {
+      return source.linear(cat(attention, ".", name), config.width, config.width);
+    };
+    auto norm = [&](const char* name) {
+      return nn::RmsNorm(source.tensor(cat(attention, ".", name, ".weight"), {config.head_dim}), kNormEps,
+                         nn::NormFlavour::kCastThenScale);
+    };
+    layers_ = std::make_unique<Layers>(Layers{layer(names.q), layer(names.k), layer(names.v)});
+    norm_q_ = norm(names.norm_q), norm_k_ = norm(names.norm_k);
+    group_ = std::make_unique<nn::LinearGroup>(
+        std::vector<const nn::Linear*>{&layers_->q, &layers_->k, &layers_->v});
+  }
+
+  Heads forward(const at::Tensor& x) const {  // [batch, tokens, width]
+    std::vector<at::Tensor> qkv = group_->forward(x.flatten(0, 1));
+    for (at::Tensor& part : qkv)
+      part = part.unflatten(0, {x.size(0), x.size(1)}).unflatten(-1, {-1, head_dim_});
+    return {norm_q_.forward(qkv[0]), norm_k_.forward(qkv[1]), qkv[2]};
+  }
+
+  void list(std::vector<NamedLinear>& out, int group) {
+    out.push_back({cat("attn.", names_.q), &layers_->q, group});
+    out.push_back({cat("attn.", names_.k), &layers_->k, group});
+    out.push_back({cat("attn.", names_.v), &layers_->v, group});
+  }
+  void prepare() const { group_->prepare(); }
+
+ private:
+  struct Layers {
+    nn::Linear q, k, v;
+  };
+  Names names_;
+  int64_t head_dim_;
+  std::unique_ptr<Layers> layers_;  // the group points at them
+  std::unique_ptr<nn::LinearGroup> group_;
+  nn::RmsNorm norm_q_, norm_k_;
+};
+
+// Where one stream's weights stand.
+struct StreamNames {
+  FluxHeads::Names heads;
+  const char *norm, *out, *mlp;
+};
+constexpr StreamNames kImageNames = {
+    {"to_q", "to_k", "to_v", "norm_q", "norm_k"}, "norm1.linear", "attn.to_out.0", "ff.net"};
+constexpr StreamNames kTextNames = {
+    {"add_q_proj", "add_k_proj", "add_v_proj", "norm_added_q", "norm_added_k"},
+    "norm1_context.linear",
+    "attn.to_add_out",
+    "ff_context.net"};
+
+// One of the two streams of a double block: everything but the attention that joins them.
+class FluxStream {
+ public:
+  FluxStream(const FluxBlockConfig& config, const std::string& prefix, const StreamNames& names,
+             nn::WeightSource& source)
+      : names_(names),
+        mlp_(config.mlp),
+        heads_(config, cat(prefix, ".attn"), names.heads, source),
+        modulation_(source.linear(cat(prefix, ".", names.norm), 6 * config.width, config.width)),
+        out_(source.linear(cat(prefix, ".", names.out), config.width, config.width)),
+        up_(source.linear(cat(prefix, ".", names.mlp, ".0.proj"),
+                          config.mlp == FluxMlp::kSwiglu ? 2 * config.mlp_width : config.mlp_width,
+                          config.width)),
+        down_(source.linear(cat(prefix, ".", names.mlp, ".2"), config.width, config.mlp_width)) {}
+
+  // Shift, scale and gate of the attention, then of the feed-forward part: each [batch, width].
+  std::vector<at::Tensor> modulation(const DitContext& context) const {
+    return modulation_.forward(context.condition).chunk(6, -1);
+  }
+  Heads heads(const at::Tensor& x, const std::vector<at::Tensor>& m) const {
+    return heads_.forward(nn::modulated_norm(x, m[0], m[1], kNormEps));
+  }
+  at::Tensor finish(const at::Tensor& x, const at::Tensor& attended, const std::vector<at::Tensor>& m) const {
+    at::Tensor y = nn::gated_sum(x, m[2], flux_rows(out_, attended));
+    at::Tensor inner = flux_mlp(mlp_, flux_rows(up_, nn::modulated_norm(y, m[3], m[4], kNormEps)));
+    return nn::gated_sum(y, m[5], flux_rows(down_, inner));
+  }
+  void list(std::vector<NamedLinear>& out, int first_group) {
+    out.push_back({names_.norm, &modulation_, first_group});
+    heads_.list(out, first_group + 1);
+    out.push_back({names_.out, &out_, first_group + 2});
+    out.push_back({cat(names_.mlp, ".0.proj"), &up_, first_group + 3});
+    out.push_back({cat(names_.mlp, ".2"), &down_, first_group + 4});
+  }
+  void prepare() const {
+    heads_.prepare();
+    for (const nn::Linear* layer : {&modulation_, &out_, &up_, &down_}) layer->prepare();
+  }
+
+ private:
+  StreamNames names_;
+  FluxMlp mlp_;
+  FluxHeads heads_;
+  nn::Linear modulation_, out_, up_, down_;
+};
+
+class FluxDoubleBlock : public DitBlock {
+ public:
+  FluxDoubleBlock(const FluxBlockConfig& config, const std::string& prefix, nn::WeightSource& source)
+      : image_(config, prefix, kImageNames, source), text_(config, prefix, kTextNames, source) {}
+
+  DitState forward(const DitState& state, const DitContext& context) const override {
+    const std::vector<at::Tensor> image_mod = image_.modulation(context),
+                                  text_mod = text_.modulation(context);
+    const Heads image = image_.heads(state.image, image_mod), text = text_.heads(state.text, text_mod);
+    const at::Tensor attended =
+        attend({at::cat({text.q, image.q}, 1), at::cat({text.k, image.k}, 1), at::cat({text.v, image.v}, 1)},
+               context.rope);
+    const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
+    return {
+        image_.finish(state.image, attended.narrow(1, text_tokens, image_tokens), image_mod),
+        within_half(text_.finish(state.text, attended.narrow(1, 0, text_tokens), text_mod)),
+    };
+  }
+
+  std::vector<NamedLinear> linears() override {
+    std::vector<NamedLinear> out;
+    image_.list(out, 0);
+    text_.list(out, 5);
+    return out;
+  }
+  void prepare() const override { image_.prepare(), text_.prepare(); }
+
+ private:
+  FluxStream image_, text_;
+};
+
+class FluxSingleBlock : public DitBlock {
+ public:
+  FluxSingleBlock(const FluxBlockConfig& config, const std::string& prefix, nn::WeightSource& source)
+      : mlp_(config.mlp),
+        heads_(config, cat(prefix, ".attn"), kImageNames.heads, source),
+        modulation_(source.linear(cat(prefix, ".norm.linear"), 3 * config.width, config.width)),
+        up_(source.linear(cat(prefix, ".proj_mlp"),
+                          config.mlp == FluxMlp::kSwiglu ? 2 * config.mlp_width : config.mlp_width,
+                          config.width)),
+        out_(source.linear(cat(prefix, ".proj_out"), config.width, config.width + config.mlp_width)) {}
+
+  DitState forward(const DitState& state, const DitContext& context) const override {
+    const at::Tensor x = at::cat({state.text, state.image}, 1);
+    const std::vector<at::Tensor> m = modulation_.forward(context.condition).chunk(3, -1);
+    const at::Tensor normed = nn::modulated_norm(x, m[0], m[1], kNormEps);
+    const at::Tensor inner = flux_mlp(mlp_, flux_rows(up_, normed));
+    const at::Tensor attended = attend(heads_.forward(normed), context.rope);
+    const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, at::cat({attended, inner}, -1))));
+    const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
+    return {y.narrow(1, text_tokens, image_tokens), y.narrow(1, 0, text_tokens)};
+  }
+
+  std::vector<NamedLinear> linears() override {
+    std::vector<NamedLinear> out = {{"norm.linear", &modulation_, 0}};
+    heads_.list(out, 1);
+    out.push_back({"proj_mlp", &up_, 2});
+    out.push_back({"proj_out", &out_, 3});
+    return out;
+  }
+  void prepare() const override {
+    heads_.prepare();
+    for (const nn::Linear* layer : {&modulation_, &up_, &out_}) layer->prepare();
+  }
+
+ private:
+  FluxMlp mlp_;
+  FluxHeads heads_;
+  nn::Linear modulation_, up_, out_;
+};
+
+}  // namespace
+
+std::unique_ptr<DitBlock> make_flux_double_block(const FluxBlockConfig& config, const std::string& prefix,
+                                                 nn::WeightSource& source) {
+  return std::make_unique<FluxDoubleBlock>(config, prefix, source);
+}
+
+std::unique_ptr<DitBlock> make_flux_single_block(const FluxBlockConfig& config, const std::string& prefix,
+                                                 nn::WeightSource& source) {
+  return std::make_unique<FluxSingleBlock>(config, prefix, source);
+}
+
+}  // namespace quaver::models

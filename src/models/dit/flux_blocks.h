@@ -1,0 +1,29 @@
+// The two kinds of blocks of FLUX and its relatives: text and picture with weights of their own, or as one.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/dit/dit.h"
+
+namespace quaver::models {
+
+// How the feed-forward parts are made.
+enum class FluxMlp {
+  kGelu,    // tanh GELU
+  kSwiglu,  // one projection gives value and gate, in this order: value * silu(gate)
+};
+
+struct FluxBlockConfig {
+  int64_t width = 0, num_heads = 0, head_dim = 0;
+  FluxMlp mlp = FluxMlp::kGelu;
+  int64_t mlp_width = 0;  // inside the feed-forward part
+};
+
+// "transformer_blocks.N" and "single_transformer_blocks.N".
+std::unique_ptr<DitBlock> make_flux_double_block(const FluxBlockConfig& config, const std::string& prefix,
+                                                 nn::WeightSource& source);
+std::unique_ptr<DitBlock> make_flux_single_block(const FluxBlockConfig& config, const std::string& prefix,
+                                                 nn::WeightSource& source);
+
+}  // namespace quaver::models
