@@ -4,23 +4,18 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tanh.h>
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "base/log.h"
 #include "models/llm/decoder_block.h"
+#include "models/same_tensor.h"
+#include "models/token_ids.h"
 #include "nn/embedding.h"
 
 namespace quaver::models {
 
 namespace {
-
-bool same_bytes(const Checkpoint& checkpoint, const std::string& a, const std::string& b) {
-  TensorView first = checkpoint.read(a), second = checkpoint.read(b);
-  return first.dtype == second.dtype && first.shape == second.shape &&
-         std::ranges::equal(first.data.bytes(), second.data.bytes());
-}
 
 nn::Linear tied_head(const DecoderConfig& config, nn::WeightSource& source, const at::Tensor& embedding) {
   const std::string table = cat(config.prefix, ".embed_tokens");
@@ -36,7 +31,7 @@ nn::Linear load_head(DecoderConfig& config, nn::WeightSource& source, const at::
   std::string stored = cat(config.head, ".weight"), table = cat(config.prefix, ".embed_tokens.weight");
   const std::string file = source.checkpoint().path().string();
   bool tied = config.info.tied_embeddings || source.options().force_tied_head;
-  if (tied && source.has(stored) && same_bytes(source.checkpoint(), stored, table)) {
+  if (tied && source.has(stored) && same_tensor(source.checkpoint(), stored, table)) {
     source.ignore(stored);
     return tied_head(config, source, embedding);
   }
@@ -123,7 +118,7 @@ class Decoder : public CausalLm {
   const DecoderConfig& config() const { return config_; }
 
   at::Tensor embed(const at::Tensor& token_ids) const override {
-    check_ids(token_ids);
+    check_token_ids(token_ids, config_.info.vocab_size);
     at::Tensor rows = nn::embedding(embedding_, token_ids, compute_dtype_);
     return embedding_scale_ == 1 ? rows : rows * embedding_scale_;
   }
@@ -150,17 +145,6 @@ class Decoder : public CausalLm {
   }
 
  private:
-  // On other devices the check would wait for the device; there the caller has checked.
-  void check_ids(const at::Tensor& token_ids) const {
-    if (!token_ids.is_cpu()) return;
-    at::Tensor ids = token_ids.contiguous();
-    for (int64_t i = 0; i < ids.numel(); ++i) {
-      int64_t id = ids.const_data_ptr<int64_t>()[i];
-      require(id >= 0 && id < config_.info.vocab_size, ErrorKind::kInvalidInput, "token id ", id,
-              " is outside the vocabulary of ", config_.info.vocab_size);
-    }
-  }
-
   DecoderConfig config_;
   BlockRope rope_;
   at::ScalarType compute_dtype_ = at::kFloat;
