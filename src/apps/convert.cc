@@ -11,6 +11,7 @@
 #include "quantize/export.h"
 #include "quantize/gguf_export.h"
 #include "quantize/job.h"
+#include "quantize/output_folder.h"
 #include "quantize/repack.h"
 
 namespace quaver::apps {
@@ -69,6 +70,7 @@ class PlainModel {
 };
 
 int64_t to_new_values(const ConvertFlags& flags, bool is_quantized) {
+  require_free_output(flags.output_dir, /*resume=*/false, flags.overwrite);
   PlainModel plain(flags, is_quantized);
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("rounding");
   JobOptions job{.model = plain.path(),

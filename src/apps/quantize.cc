@@ -13,6 +13,7 @@
 #include "quantize/export.h"
 #include "quantize/gguf_export.h"
 #include "quantize/job.h"
+#include "quantize/output_folder.h"
 
 namespace quaver::apps {
 namespace {
@@ -155,7 +156,7 @@ int quantize_to_gguf(const QuantizeFlags& flags, const std::string& mix, const C
                                      "-", row->name, ".gguf"),
       .mix = mix,
       .overwrite = flags.job.overwrite};
-  std::filesystem::create_directories(flags.job.output_dir);
+  const MadeFolders folders(flags.job.output_dir);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
   const GgufExportReport report = export_gguf(options, flags.quiet ? null_progress() : *bar);
   if (!flags.quiet) bar->finish(cat("wrote ", options.output.string()));

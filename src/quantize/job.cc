@@ -82,12 +82,13 @@ class Job {
 
   RunReport run() {
     auto start = Clock::now();
+    refuse_source_as_target();
+    require_free_output(options_.output_dir, options_.resume, options_.overwrite);
     check_cache();
     plan_layers();
     recipe_ = make_recipe();
     format_.config_json(recipe_);  // refuses what this format has no words for, before any work
     if (is_calibrated()) calibrate();
-    refuse_source_as_target();
     OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
     staged_ = std::make_unique<StagedTensors>(folder.staging());
     if (is_calibrated()) embed_calibration();

@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kRecord = "job.json";  // what an interrupted run was begun with
+
 bool occupied(const fs::path& folder) {
   return fs::exists(folder) && !(fs::is_directory(folder) && fs::is_empty(folder));
 }
@@ -53,20 +55,25 @@ bool is_hidden(const fs::path& relative) {
                      [](const fs::path& p) { return p.string().starts_with("."); });
 }
 
+fs::path partial_of(const fs::path& target) { return with_suffix(target, ".partial"); }
+
 }  // namespace
 
-OutputFolder::OutputFolder(const fs::path& target, const json& fingerprint, bool resume, bool overwrite)
-    : target_(without_trailing_slash(target)), partial_(with_suffix(target_, ".partial")) {
-  require(!occupied(target_) || overwrite, ErrorKind::kInvalidInput, target_.string(),
+void require_free_output(const fs::path& target, bool resume, bool overwrite) {
+  const fs::path folder = without_trailing_slash(target), partial = partial_of(folder);
+  require(!occupied(folder) || overwrite, ErrorKind::kInvalidInput, folder.string(),
           " exists and is not empty; choose another --output_dir or give --overwrite");
-  fs::path record = partial_ / "job.json";
-  if (fs::exists(record)) {
-    require(resume || overwrite, ErrorKind::kInvalidInput, partial_.string(),
-            " holds an interrupted run; --resume continues it, --overwrite starts over");
-    if (resume) {
-      require_same_job(record, fingerprint, partial_);
-      return;
-    }
+  require(!fs::exists(partial / kRecord) || resume || overwrite, ErrorKind::kInvalidInput, partial.string(),
+          " holds an interrupted run; --resume continues it, --overwrite starts over");
+}
+
+OutputFolder::OutputFolder(const fs::path& target, const json& fingerprint, bool resume, bool overwrite)
+    : target_(without_trailing_slash(target)), partial_(partial_of(target_)) {
+  require_free_output(target_, resume, overwrite);
+  fs::path record = partial_ / kRecord;
+  if (resume && fs::exists(record)) {
+    require_same_job(record, fingerprint, partial_);
+    return;
   }
   remove_tree(partial_);
   fs::create_directories(partial_);
@@ -84,6 +91,18 @@ void OutputFolder::publish() {
   fs::rename(result(), target_);
   remove_tree(replaced);
   remove_tree(partial_);
+}
+
+MadeFolders::MadeFolders(const fs::path& folder) {
+  for (fs::path path = fs::absolute(without_trailing_slash(folder)); !fs::exists(path);
+       path = path.parent_path())
+    made_.push_back(path);
+  fs::create_directories(folder);
+}
+
+MadeFolders::~MadeFolders() {
+  std::error_code not_empty;
+  for (const fs::path& path : made_) fs::remove(path, not_empty);
 }
 
 std::vector<std::string> copy_sidecars(const fs::path& source, const fs::path& target) {

@@ -11,12 +11,16 @@
 
 namespace quaver::quantize {
 
+// Error(kInvalidInput) when the target is there and not empty, unless `overwrite`, or an interrupted run is,
+// unless `resume` or `overwrite`. Jobs ask before any work.
+void require_free_output(const std::filesystem::path& target, bool resume, bool overwrite);
+
 // Owns <target>.partial for the length of a job.
 class OutputFolder {
  public:
-  // Error(kInvalidInput) when the target is there and not empty, or an interrupted run is, unless `overwrite`
-  // (which deletes them when the job is done, respectively now) or `resume` with an equal `fingerprint`.
-  // `resume` without an interrupted run starts afresh.
+  // Errors of require_free_output; `overwrite` deletes the target when the job is done, an interrupted run
+  // now. `resume` goes on with an interrupted run of an equal `fingerprint`, else Error(kInvalidInput);
+  // without one it starts afresh.
   OutputFolder(const std::filesystem::path& target, const json& fingerprint, bool resume, bool overwrite);
   // A short job's folder: nothing is left of it unless it is published.
   OutputFolder(const std::filesystem::path& target, bool overwrite)
@@ -38,6 +42,18 @@ class OutputFolder {
  private:
   std::filesystem::path target_, partial_;
   bool resumable_ = true;
+};
+
+// Makes a folder and those above it. What it made goes away with it, unless something lies in it by then.
+class MadeFolders {
+ public:
+  explicit MadeFolders(const std::filesystem::path& folder);
+  ~MadeFolders();
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // inner ones first
 };
 
 // Copies every file of the source folder but weights, code, quantization settings and config.json, byte for

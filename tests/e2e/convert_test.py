@@ -101,6 +101,23 @@ def test_rounding_anew_deletes_nothing_that_was_there(run, tiny_model, tmp_path)
     assert (tmp_path / "m" / "config.json").exists() and not list(tmp_path.glob("m.*"))
 
 
+@pytest.mark.parametrize("command", [
+    ["quantize", "--avg_bits", 4, "--output_dir"], ["convert", "--to", "auto_round", "--output"],
+    ["convert", "--to", "modelopt", "--scheme", "NVFP4", "--output"]])
+def test_a_full_folder_is_noticed_before_any_work(run, tiny_model, tmp_path, command):
+    model = tiny_model
+    if command[0] == "convert":
+        model = quantize(run, tiny_model, tmp_path / "a", "auto_round", "--iters", 0, "--disable_opt_rtn")
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "diary.txt").write_text("mine")
+    before = sorted(path.name for path in tmp_path.iterdir())
+    done = run(command[0], model, *command[1:], tmp_path / "m", status=2)
+    assert "m exists and is not empty; choose another" in done.stderr
+    for words in ("measuring", "converting", "rounding", "layers:"):
+        assert words not in done.stderr + done.stdout, words
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("flags,words", [
     (["--to", "llm_compressor"], "holds no quantized layers"),
     (["--to", "int5"], "--to must be"),

@@ -40,6 +40,39 @@ class OutputFolderTest : public ::testing::Test {
   json job_ = {{"iters", 200}};
 };
 
+TEST_F(OutputFolderTest, WhatIsThereIsNoticedBeforehand) {
+  const auto refused = [&](bool resume, bool overwrite) {
+    try {
+      require_free_output(root_ / "out/", resume, overwrite);
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(refused(false, false), "");
+  write(root_ / "out.partial" / "job.json", "{}");
+  EXPECT_NE(refused(false, false).find("out.partial holds an interrupted run"), std::string::npos);
+  EXPECT_EQ(refused(true, false), "");
+  write(root_ / "out" / "a.txt", "old");
+  EXPECT_NE(refused(true, false).find("out exists and is not empty"), std::string::npos);
+  EXPECT_EQ(refused(false, true), "");
+}
+
+TEST_F(OutputFolderTest, MadeFoldersStayForWhatLiesInThem) {
+  fs::create_directories(root_ / "there");
+  { MadeFolders empty(root_ / "there" / "a" / "b/"), twice(root_ / "there" / "a"); }
+  EXPECT_TRUE(fs::is_empty(root_ / "there"));
+  {
+    MadeFolders full(root_ / "there" / "a" / "b");
+    EXPECT_TRUE(fs::is_directory(root_ / "there" / "a" / "b"));
+    write(root_ / "there" / "a" / "c.txt", "stays");
+  }
+  EXPECT_FALSE(fs::exists(root_ / "there" / "a" / "b"));
+  EXPECT_TRUE(fs::exists(root_ / "there" / "a" / "c.txt"));
+  { MadeFolders nothing(root_ / "there"); }
+  EXPECT_TRUE(fs::exists(root_ / "there"));
+}
+
 TEST_F(OutputFolderTest, TheTargetAppearsWhenPublished) {
   OutputFolder folder((root_ / "out").string() + "/", job_, false, false);
   write(folder.result() / "a.txt", "new");
