@@ -84,6 +84,13 @@ WeightScheme form_of(const QuantWeight& w) {
   return form;
 }
 
+bool form_says_all(const QuantWeight& w) {
+  const Scales* second = w.scale.super.get();
+  const bool one_number =
+      !second || second->data.size_bytes() == static_cast<size_t>(scale_codec_info(second->codec).bytes);
+  return one_number && !std::holds_alternative<RealMins>(w.offset);
+}
+
 void RecipeOfLayers::add(const std::string& layer, const QuantWeight& weight) {
   layers_.push_back({layer, form_of(weight), weight.shape});
 }

@@ -26,6 +26,9 @@ std::set<std::string> tensors_of_layer(const Checkpoint& checkpoint, const Forma
 
 // The form of one layer without its values: element, storage, group, scales, activation.
 WeightScheme form_of(const QuantWeight& weight);
+// False where that leaves something unsaid: a second level of more scales than one, minima that are real
+// numbers.
+bool form_says_all(const QuantWeight& weight);
 
 // Collects the forms of all layers and says them in one recipe.
 class RecipeOfLayers {

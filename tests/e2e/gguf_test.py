@@ -20,6 +20,20 @@ def merging_model(tiny_model, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="session")
+def wide_untied(merging_model, tmp_path_factory):
+    """A random 2-layer model whose rows fill blocks of 256, with a head of its own."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+    folder = tmp_path_factory.mktemp("wide_untied") / "model"
+    torch.manual_seed(5)
+    config = LlamaConfig(hidden_size=256, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                         vocab_size=384, max_position_embeddings=512, tie_word_embeddings=False, bos_token_id=256, eos_token_id=257)
+    LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
+    for file in merging_model.glob("tokenizer*.json"):
+        shutil.copy(file, folder)
+    return folder
+
+
 def plain(run, model, out):
     run("convert", model, "--to", "fp32", "--output", out)
     return load_file(out / "model.safetensors")
@@ -101,6 +115,27 @@ def test_a_gguf_is_written_again_as_it_was(run, merging_model, tmp_path):
     assert (tmp_path / "a.gguf").stat().st_size == (tmp_path / "b.gguf").stat().st_size
 
 
+@pytest.mark.parametrize("target", ["auto_round", "auto_awq", "llm_compressor"])
+def test_a_head_of_other_blocks_becomes_plain(run, wide_untied, tmp_path, target):
+    """Q4_0 files have a Q6_K head, which no other format holds beside them; float32 holds its values."""
+    run("convert", wide_untied, "--to", "gguf:q4_0", "-o", tmp_path / "m.gguf")
+    done = run("convert", tmp_path / "m.gguf", "--to", target, "-o", tmp_path / "out")
+    assert "the same values" in done.stdout
+    assert f"layer 'lm_head', int6 in groups of 16, has no place in {target} beside" in done.stderr
+    ours, theirs = plain(run, tmp_path / "m.gguf", tmp_path / "a"), plain(run, tmp_path / "out", tmp_path / "b")
+    embedding = "model.embed_tokens.weight"  # read as bfloat16, as always
+    ours[embedding] = ours[embedding].bfloat16().float()
+    assert largest_error(ours, theirs) == 0
+    assert load_file(tmp_path / "out" / "model.safetensors")["lm_head.weight"].dtype == torch.float32
+
+
+def test_blocks_that_another_format_cant_hold_are_named(run, wide_untied, tmp_path):
+    run("convert", wide_untied, "--to", "gguf:q4_k_m", "-o", tmp_path / "m.gguf")
+    done = run("convert", tmp_path / "m.gguf", "--to", "auto_round", "-o", tmp_path / "out", status=2)
+    assert "layer 'model.layers.0.mlp.down_proj' is int4 in groups of 32 with real minima, for which auto_round has no words" in done.stderr
+    assert "--scheme NAME" in done.stderr and list(tmp_path.glob("out*")) == []
+
+
 @pytest.mark.parametrize("command,words", [
     (["convert", "--to", "gguf:q9", "-o", "OUT.gguf"], "a GGUF can be one of Q4_0"),
     (["convert", "--to", "gguf:q4_0", "-o", "OUT"], "must end in .gguf"),
@@ -115,6 +150,18 @@ def test_wrong_usage(run, merging_model, tmp_path, command, words):
     done = run(arguments[0], merging_model, *arguments[1:], status=2)
     assert words in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_refused_model_leaves_no_folder(run, tiny_model, tmp_path):
+    done = run("quantize", tiny_model, "--iters", 0, "--format", "gguf:q8_0", "--output_dir", tmp_path / "new" / "out", status=None)
+    assert done.returncode != 0 and "has no merges" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_inspect_says_what_is_rounded(run, merging_model, tmp_path):
+    run("convert", merging_model, "--to", "gguf:q4_0", "-o", tmp_path / "m.gguf")
+    for flags, words in (([], "gguf"), (["-q", "int8"], "gguf, rounded to int8 while loading")):
+        assert json.loads(run("inspect", tmp_path / "m.gguf", "--json", *flags).stdout)["format"] == words
 
 
 def test_a_tokenizer_that_a_gguf_cant_tell(run, tiny_model, tmp_path):
