@@ -43,6 +43,9 @@ inline constexpr const char *kModel = "tokenizer.ggml.model", *kPre = "tokenizer
                             *kChatTemplate = "tokenizer.chat_template";
 }  // namespace gguf_tokenizer_keys
 
+// What begins the keys that say which importance matrix the file's blocks were rounded with.
+inline constexpr std::string_view kGgufImportanceKeys = "quantize.imatrix.";
+
 // Where windows are known: every sixth layer sees everything, the others turn by this base, and only the
 // largest model scales scores by hidden / heads instead of the head size.
 inline constexpr int64_t kGgufWindowPattern = 6, kGgufLargestLayers = 62;

@@ -39,7 +39,7 @@ class GgufExporter {
   GgufExportReport run() {
     plan();
     GgufMetadata metadata;
-    model_.add_metadata(metadata);
+    model_.add_metadata(metadata, /*rounded=*/mix_ != nullptr);
     complete(metadata);
     size_t done = 0;
     auto source = [&](const TensorInfo& info) {

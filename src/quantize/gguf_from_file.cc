@@ -37,11 +37,14 @@ class GgufOfFile : public GgufModel {
   const std::vector<GgufStoredTensor>& tensors() const override { return tensors_; }
   bool makes_vocabulary() const override { return false; }
 
-  void add_metadata(GgufMetadata& metadata) const override {
+  void add_metadata(GgufMetadata& metadata, bool rounded) const override {
     constexpr std::array<std::string_view, 3> kOfTheFile = {"general.alignment", "general.file_type",
                                                             "general.quantization_version"};
-    for (const auto& [key, value] : file_.metadata())
-      if (std::ranges::find(kOfTheFile, key) == kOfTheFile.end()) metadata.add_value(key, value);
+    for (const auto& [key, value] : file_.metadata()) {
+      if (std::ranges::find(kOfTheFile, key) != kOfTheFile.end()) continue;
+      if (rounded && key.starts_with(models::kGgufImportanceKeys)) continue;
+      metadata.add_value(key, value);
+    }
   }
 
   DType kept_type(size_t tensor) override { return stored_type(tensor); }

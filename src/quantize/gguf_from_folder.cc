@@ -59,7 +59,7 @@ class GgufOfFolder : public GgufModel {
   const std::vector<GgufStoredTensor>& tensors() const override { return tensors_; }
   bool makes_vocabulary() const override { return true; }
 
-  void add_metadata(GgufMetadata& metadata) const override { metadata = metadata_; }
+  void add_metadata(GgufMetadata& metadata, bool) const override { metadata = metadata_; }
 
   DType kept_type(size_t tensor) override {
     if (!models::is_gguf_matrix(tensors_[tensor].name, tensors_[tensor].shape)) return DType::kF32;

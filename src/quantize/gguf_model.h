@@ -24,8 +24,8 @@ class GgufModel {
   virtual models::GgufModelFacts facts() const = 0;
   // In the order in which `blocks` is cheapest.
   virtual const std::vector<GgufStoredTensor>& tensors() const = 0;
-  // All but what says how tensors are quantized.
-  virtual void add_metadata(GgufMetadata& metadata) const = 0;
+  // All but what says how tensors are quantized; `rounded` anew, so that how they were does not count.
+  virtual void add_metadata(GgufMetadata& metadata, bool rounded) const = 0;
   // False: the vocabulary is another file's, whatever it is worth.
   virtual bool makes_vocabulary() const = 0;
   // The type that holds this tensor's values as they are. Error(kInvalidInput) naming it when none does.

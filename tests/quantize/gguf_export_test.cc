@@ -146,6 +146,28 @@ TEST(GgufExport, AnotherGgufKeepsMetadataAndBlocks) {
   EXPECT_EQ(plain.find("general.quantization_version"), nullptr);
 }
 
+// A file rounded with an importance matrix says so; what is rounded anew was not.
+TEST(GgufExport, ImportanceKeysGoWithTheBlocksTheySpeakOf) {
+  ScratchFolder folder;
+  const GgufFile plain = GgufFile::open(kModels + "gguf/llama_q8.gguf");
+  GgufMetadata metadata;
+  for (const auto& [key, value] : plain.metadata()) metadata.add_value(key, value);
+  metadata.add_string("quantize.imatrix.file", "imatrix.dat");
+  metadata.add_u32("quantize.imatrix.chunks_count", 7);
+  std::vector<TensorInfo> infos;
+  for (const GgufEntry& entry : plain.entries()) infos.push_back(entry.info);
+  const fs::path source = folder.path() / "source.gguf";
+  write_gguf(source, metadata, infos, [&](const TensorInfo& info) { return plain.read(info.name); });
+  for (const auto& [mix, stays] : {std::pair{"", true}, {"q4_0", false}}) {
+    const fs::path path = folder.path() / "out.gguf";
+    export_gguf({.model = source, .output = path, .mix = mix, .overwrite = true}, null_progress());
+    const GgufFile written = GgufFile::open(path);
+    EXPECT_EQ(written.find("quantize.imatrix.file") != nullptr, stays) << mix;
+    EXPECT_EQ(written.find("quantize.imatrix.chunks_count") != nullptr, stays) << mix;
+    EXPECT_NE(written.find("general.architecture"), nullptr);
+  }
+}
+
 TEST(GgufExport, OutputsThatCantBe) {
   ScratchFolder folder;
   const std::string source = kModels + "gguf/llama_q8.gguf";
