@@ -7,8 +7,10 @@
 
 namespace quaver::diffusion {
 
-at::Tensor seeded_noise(uint64_t seed, at::IntArrayRef shape) {
-  return at::randn(shape, at::detail::createCPUGenerator(seed), at::TensorOptions(at::kFloat));
+SeededNoise::SeededNoise(uint64_t seed) : generator_(at::detail::createCPUGenerator(seed)) {}
+
+at::Tensor SeededNoise::draw(at::IntArrayRef shape) {
+  return at::randn(shape, generator_, at::TensorOptions(at::kFloat));
 }
 
 at::Tensor pack(const at::Tensor& latents) {

@@ -1,6 +1,7 @@
 // Noise, and the tokens that a transformer sees of a latent picture.
 #pragma once
 
+#include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -8,8 +9,16 @@
 namespace quaver::diffusion {
 
 // Standard normal noise of one picture, drawn on the CPU whatever the device, so that a seed gives the same
-// picture alone, in a batch and on every machine: torch's generator, as `torch.randn` would with this seed.
-at::Tensor seeded_noise(uint64_t seed, at::IntArrayRef shape);  // float32
+// picture alone, in a batch and on every machine: what `torch.randn` draws with a generator of this seed. Not
+// thread safe.
+class SeededNoise {
+ public:
+  explicit SeededNoise(uint64_t seed);
+  at::Tensor draw(at::IntArrayRef shape);  // float32; goes on where the last draw ended
+
+ private:
+  at::Generator generator_;
+};
 
 // Squares of 2 x 2 become tokens: channel, then row, then column of the square.
 at::Tensor pack(const at::Tensor& latents);     // [batch, c, h, w] -> [batch, h/2 * w/2, 4 c]

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "nn/paged_attention.h"
+#include "pipeline/dtype_names.h"
 #include "pipeline/memory_budget.h"
 
 namespace quaver::pipeline {
@@ -17,16 +18,6 @@ namespace {
 template <class... Args>
 void check(bool good, ErrorKind kind, const char* field, const Args&... message) {
   if (!good) throw Error(kind, cat(field, " ", message...), field);
-}
-
-// Nothing for "auto".
-std::optional<at::ScalarType> parse_dtype(const std::string& text, const char* field) {
-  if (text == "float32") return at::kFloat;
-  if (text == "float16") return at::kHalf;
-  if (text == "bfloat16") return at::kBFloat16;
-  check(text == "auto", ErrorKind::kInvalidInput, field, "must be auto, float32, float16 or bfloat16, got '",
-        text, "'");
-  return std::nullopt;
 }
 
 std::optional<at::ScalarType> parse_cache_dtype(const std::string& text) {

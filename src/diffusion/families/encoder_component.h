@@ -1,0 +1,49 @@
+// A text encoder of a pipeline's folder with its tokenizer: prompts in, rows out, and what was cut off.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/diffusers_folder.h"
+#include "models/text_encoder/prompt_tokenizer.h"
+#include "models/text_encoder/text_encoder.h"
+#include "nn/weight_source.h"
+
+namespace quaver::diffusion {
+
+struct EncodedRows {
+  at::Tensor rows;                  // [1, tokens, width]
+  at::Tensor pooled;                // [1, pooled_width]; undefined where the encoder gives none
+  int64_t length = 0;               // tokens before the padding
+  std::optional<std::string> note;  // a sentence, where the prompt was too long
+};
+
+class EncoderComponent {
+ public:
+  EncoderComponent(const DiffusersFolder& folder, std::string component, const std::string& tokenizer,
+                   const nn::LoadOptions& options);
+
+  // Error(kBadFile) naming the component when the encoder in its folder is not of the kind that is needed, as
+  // where two were swapped.
+  void require_pooled() const;
+  void require_any_length() const;  // a limit on tokens is that of another kind of encoder
+
+  int64_t max_tokens() const { return encoder_->info().max_tokens; }
+
+  // Padded to `tokens`, and the padding takes part. Error(kNonFinite) naming the component.
+  EncodedRows encode(std::string_view prompt, int64_t tokens) const;
+  // Padded to `tokens`, but as if the padding weren't there; its rows are zero.
+  EncodedRows encode_unpadded(std::string_view prompt, int64_t tokens) const;
+
+ private:
+  EncodedRows run(std::string_view prompt, int64_t tokens, bool padding_takes_part) const;
+
+  std::string component_, path_;
+  models::PromptTokenizer tokenizer_;
+  std::unique_ptr<models::TextEncoder> encoder_;
+};
+
+}  // namespace quaver::diffusion

@@ -1,0 +1,63 @@
+// Ovis-Image: a causal language model reads the prompt behind a fixed instruction.
+#include <algorithm>
+#include <utility>
+
+#include "diffusion/families/encoder_component.h"
+#include "diffusion/families/rows.h"
+#include "models/tokenizer_files.h"
+
+namespace quaver::diffusion {
+
+namespace {
+
+// What the model was trained to be told, and the tokens at the front whose rows it never saw.
+constexpr std::string_view kInstruction =
+    "Describe the image by detailing the color, quantity, text, shape, size, texture, spatial relationships "
+    "of "
+    "the objects and background: ";
+constexpr int64_t kSkippedRows = 28;
+
+class OvisPrompts : public PromptEncoder {
+ public:
+  OvisPrompts(const DiffusersFolder& folder, const nn::LoadOptions& options)
+      : encoder_(folder, "text_encoder", "tokenizer", options),
+        template_(models::open_chat_template(folder.component_path("tokenizer").string())) {
+    require(template_ != nullptr, ErrorKind::kNotFound, folder.component_path("tokenizer").string(),
+            ": has no chat template, which the prompt is put into");
+  }
+
+  // Rows behind the prompt are zero and take part in the transformer.
+  PromptRows encode(std::string_view prompt, int64_t max_tokens) const override {
+    ChatTemplateInput input;
+    input.messages.push_back({{"role", "user"}, {"content", cat(kInstruction, prompt)}});
+    input.extra["enable_thinking"] = false;
+    EncodedRows rows = encoder_.encode_unpadded(template_->render(input), max_tokens + kSkippedRows);
+    PromptRows out{.text = rows.rows.narrow(1, kSkippedRows, max_tokens),
+                   .pooled = {},
+                   .tokens = std::max<int64_t>(rows.length - kSkippedRows, 0),
+                   .notes = {}};
+    if (rows.note) out.notes.push_back(std::move(*rows.note));
+    return out;
+  }
+
+ private:
+  EncoderComponent encoder_;
+  std::unique_ptr<ChatTemplate> template_;
+};
+
+}  // namespace
+
+const ImageFamily& ovis_image_family() {
+  static const ImageFamily kRow = {
+      .name = "Ovis-Image",
+      .class_names = {"OvisImagePipeline"},
+      .defaults = [](const models::DitInfo&) -> ImageDefaults {
+        return {.steps = 50, .text_tokens = 256, .guidance_kind = GuidanceKind::kTrue, .guidance_scale = 5};
+      },
+      .load_prompt_encoder = [](const DiffusersFolder& folder, const nn::LoadOptions& options)
+          -> std::unique_ptr<PromptEncoder> { return std::make_unique<OvisPrompts>(folder, options); },
+      .cache_polynomial = {}};
+  return kRow;
+}
+
+}  // namespace quaver::diffusion

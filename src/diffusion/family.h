@@ -1,0 +1,34 @@
+// One row per family of picture models: which pipelines are of it, its defaults, and who reads its prompts.
+#pragma once
+
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "checkpoint/diffusers_folder.h"
+#include "diffusion/image_facts.h"
+#include "diffusion/prompt.h"
+#include "models/dit/dit.h"
+#include "nn/weight_source.h"
+
+namespace quaver::diffusion {
+
+struct ImageFamily {
+  const char* name;                                     // for display
+  std::initializer_list<std::string_view> class_names;  // model_index.json's "_class_name"
+  ImageDefaults (*defaults)(const models::DitInfo& transformer);
+  // The components that read prompts. Errors name the component.
+  std::unique_ptr<PromptEncoder> (*load_prompt_encoder)(const DiffusersFolder& folder,
+                                                        const nn::LoadOptions& options);
+  // Maps the change of the first block's input between two steps to that of the output, highest power first;
+  // fitted on the family's largest model. Empty: taken as it is.
+  std::initializer_list<double> cache_polynomial;
+};
+
+std::span<const ImageFamily> image_families();
+
+// Null when no row knows the class.
+const ImageFamily* find_image_family(std::string_view class_name);
+
+}  // namespace quaver::diffusion

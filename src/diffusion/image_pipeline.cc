@@ -1,0 +1,116 @@
+#include "diffusion/image_pipeline.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "formats/format.h"
+
+namespace quaver::diffusion {
+
+namespace {
+
+const ImageFamily& family_of(const DiffusersFolder& folder) {
+  if (const ImageFamily* family = find_image_family(folder.class_name())) return *family;
+  std::string known;
+  for (const ImageFamily& family : image_families())
+    for (const std::string_view name : family.class_names) known += cat(known.empty() ? "" : ", ", name);
+  throw Error(ErrorKind::kUnsupported,
+              cat((folder.path() / "model_index.json").string(), ": key '_class_name' is '",
+                  folder.class_name(), "', expected one of: ", known),
+              "_class_name");
+}
+
+std::map<std::string, std::string> stored_formats(const DiffusersFolder& folder) {
+  std::map<std::string, std::string> formats;
+  for (const std::string& name : folder.components()) {
+    if (folder.component_file(name, "config.json").is_null()) continue;
+    const std::unique_ptr<Checkpoint> files = folder.component(name);
+    if (const Format* format = detect_format(*files)) formats[name] = format->name;
+  }
+  return formats;
+}
+
+at::ScalarType vae_dtype(const ImagePipelineOptions& options) {
+  if (options.vae_dtype) return *options.vae_dtype;
+  return options.load.compute_dtype == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
+}
+
+std::unique_ptr<models::ImageVae> load_vae(const DiffusersFolder& folder,
+                                           const ImagePipelineOptions& options) {
+  const std::unique_ptr<Checkpoint> files = models::present_image_vae(folder.component("vae"));
+  nn::LoadOptions plain = options.load;
+  plain.round_plain = nullptr;
+  plain.compute_dtype = vae_dtype(options);
+  nn::WeightSource source(*files, plain);
+  return models::load_image_vae(source);
+}
+
+std::unique_ptr<models::Dit> load_transformer(const DiffusersFolder& folder,
+                                              const ImagePipelineOptions& options) {
+  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  nn::WeightSource source(*files, options.load);
+  std::unique_ptr<models::Dit> model = models::load_dit(source);
+  model->prepare();
+  return model;
+}
+
+FlowMatchSettings read_scheduler(const DiffusersFolder& folder) {
+  const json config = folder.component_file("scheduler", "scheduler_config.json");
+  const std::string file = (folder.component_path("scheduler") / "scheduler_config.json").string();
+  require(!config.is_null(), ErrorKind::kNotFound, file, ": does not exist");
+  return read_flow_match(config, file);
+}
+
+void check_fit(const DiffusersFolder& folder, const models::Dit& transformer, const models::ImageVae& vae) {
+  const int64_t channels = transformer.info().channels, latent = vae.info().latent_channels;
+  require(channels == 4 * latent, ErrorKind::kBadFile, (folder.path() / "vae").string(),
+          ": its latents have ", latent, " channels, but the transformer takes tokens of ", channels,
+          ", expected 4 times as many");
+}
+
+}  // namespace
+
+std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder,
+                                                   const ImagePipelineOptions& options) {
+  const ImageFamily& family = family_of(folder);
+  std::unique_ptr<ImagePipeline> out(new ImagePipeline);
+  out->options_ = options;
+  if (out->options_.cache.polynomial.empty()) out->options_.cache.polynomial = family.cache_polynomial;
+  out->scheduler_ = read_scheduler(folder);
+  out->vae_ = load_vae(folder, options);  // the smallest first: it is what is missing most often
+  nn::LoadOptions plain = options.load;
+  plain.round_plain = nullptr;
+  out->prompts_ = family.load_prompt_encoder(folder, plain);
+  out->transformer_ = load_transformer(folder, options);
+  check_fit(folder, *out->transformer_, *out->vae_);
+  ImageFacts& facts = out->facts_;
+  facts.family = family.name;
+  facts.defaults = family.defaults(out->transformer_->info());
+  facts.unit = 2 * out->vae_->info().scale;
+  facts.default_width = facts.default_height = out->vae_->info().sample_pixels / facts.unit * facts.unit;
+  facts.formats = stored_formats(folder);
+  return out;
+}
+
+Schedule ImagePipeline::schedule(const ImageSpec& spec) const {
+  const int64_t tokens = spec.width / facts_.unit * (spec.height / facts_.unit);
+  const Schedule whole = flow_match_schedule(scheduler_, spec.steps, tokens);
+  return spec.source ? whole.tail(spec.strength) : whole;
+}
+
+Guidance ImagePipeline::guidance(std::optional<double> scale, std::optional<double> true_scale,
+                                 bool has_negative) const {
+  const double asked = scale.value_or(facts_.defaults.guidance_scale);
+  if (facts_.defaults.guidance_kind == GuidanceKind::kTrue) return {.scale = true_scale.value_or(asked)};
+  // Without a negative prompt the second branch would see an empty one that nobody asked for.
+  return {.embedded = asked, .scale = has_negative ? true_scale.value_or(1) : 1};
+}
+
+bool may_share_batch(const ImageSpec& a, const ImageSpec& b) {
+  return a.width == b.width && a.height == b.height && a.steps == b.steps && a.text_tokens == b.text_tokens &&
+         a.guidance.embedded == b.guidance.embedded && a.guidance.scale == b.guidance.scale &&
+         (a.source == nullptr) == (b.source == nullptr) && (a.mask == nullptr) == (b.mask == nullptr) &&
+         a.strength == b.strength;
+}
+
+}  // namespace quaver::diffusion

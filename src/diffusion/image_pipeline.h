@@ -1,0 +1,56 @@
+// A loaded picture model: text encoders, transformer, autoencoder and scheduler of one folder.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "checkpoint/diffusers_folder.h"
+#include "diffusion/family.h"
+#include "diffusion/image_facts.h"
+#include "diffusion/image_spec.h"
+#include "diffusion/schedule.h"
+#include "diffusion/step_cache.h"
+#include "models/dit/dit.h"
+#include "models/vae/image_vae.h"
+
+namespace quaver::diffusion {
+
+struct ImagePipelineOptions {
+  nn::LoadOptions
+      load;  // of every component; what rounds plain weights rounds those of the transformer alone
+  // Of the autoencoder; unset: float32 where the transformer is float16 or float32, else as the transformer.
+  std::optional<at::ScalarType> vae_dtype;
+  models::VaeOptions vae;
+  StepCacheSettings cache;
+};
+
+// Immutable once loaded; thread safe.
+class ImagePipeline {
+ public:
+  // Error(kUnsupported) listing the classes that are known; else what components say, naming them.
+  static std::unique_ptr<ImagePipeline> load(const DiffusersFolder& folder,
+                                             const ImagePipelineOptions& options);
+
+  const ImageFacts& facts() const { return facts_; }
+  const models::Dit& transformer() const { return *transformer_; }
+  const models::ImageVae& vae() const { return *vae_; }
+  const PromptEncoder& prompts() const { return *prompts_; }
+  const ImagePipelineOptions& options() const { return options_; }
+  Schedule schedule(const ImageSpec& spec) const;
+  // What guidance a request's numbers make; unset ones take the defaults. `true_scale` is for families whose
+  // guidance is distilled and needs a negative prompt.
+  Guidance guidance(std::optional<double> scale, std::optional<double> true_scale, bool has_negative) const;
+
+ private:
+  ImagePipeline() = default;
+
+  ImageFacts facts_;
+  ImagePipelineOptions options_;
+  FlowMatchSettings scheduler_;
+  std::unique_ptr<PromptEncoder> prompts_;
+  std::unique_ptr<models::Dit> transformer_;
+  std::unique_ptr<models::ImageVae> vae_;
+};
+
+}  // namespace quaver::diffusion

@@ -1,0 +1,26 @@
+// From a client's wishes to complete specs: the one check of every limit, whichever route they came by.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "diffusion/image_pipeline.h"
+#include "diffusion/image_spec.h"
+#include "pipeline/image_request.h"
+
+namespace quaver::pipeline {
+
+struct ImageRequestLimits {
+  int64_t max_pixels = 33'177'600;  // of all pictures of a request together
+  int64_t max_steps = 200, max_count = 10;
+};
+
+// One spec per picture. Throws Error(kInvalidInput) whose field is the request's: "prompt", "n", "size",
+// "num_inference_steps", "guidance_scale", "true_cfg_scale", "seed", "strength", "mask_image",
+// "max_sequence_length", "partial_images". Sizes are honoured or refused, never rounded: the refusal names
+// the nearest legal ones.
+std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& request,
+                                                      const diffusion::ImagePipeline& model,
+                                                      const ImageRequestLimits& limits);
+
+}  // namespace quaver::pipeline

@@ -1,0 +1,54 @@
+// What a client asks of a picture model and what comes back, step by step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "media/image.h"
+
+namespace quaver::pipeline {
+
+// As clients write it; what is unset takes the model's default.
+struct ImageRequest {
+  std::string id;  // unique among live requests
+  std::string prompt, negative_prompt;
+  int64_t count = 1;
+  std::optional<int64_t> width, height;  // both or neither; unset with a source: the source's
+  std::optional<int64_t> steps, text_tokens;
+  std::optional<double> guidance_scale, true_cfg_scale;
+  // Of the first picture; picture i has seed + i. Unset: drawn at random below 2^32.
+  std::optional<uint64_t> seed;
+  std::shared_ptr<const Image> source;    // resized to width x height where it differs
+  std::shared_ptr<const GrayImage> mask;  // the same; white is redone
+  std::optional<double> strength;         // with a source; default 0.6
+  int64_t previews = 0;                   // how many, spread over the steps
+  int64_t preview_side = 256;             // at most so many pixels wide and high
+};
+
+// One piece of news of one request. The last has kind kDone, kAborted or kFailed; nothing follows it.
+struct ImageEvent {
+  enum class Kind { kQueued, kProgress, kPreview, kImage, kDone, kAborted, kFailed };
+  Kind kind = Kind::kQueued;
+  std::string request_id;
+  int64_t queue_position = 0;          // requests ahead; kQueued, kProgress
+  int64_t step = 0, steps = 0;         // of the batch that runs; kProgress and later
+  int64_t index = 0;                   // which of the request's pictures; kPreview, kImage
+  int64_t preview_index = 0;           // kPreview
+  std::shared_ptr<const Image> image;  // kPreview, kImage
+  uint64_t seed = 0;                   // kImage
+  // With kDone.
+  int64_t prompt_tokens = 0;
+  double guidance_scale = 0;
+  std::vector<std::string> notes;  // what was cut off prompts
+  std::optional<Error> error;      // with kFailed
+};
+
+// Called on the engine's thread; must return fast and not throw.
+using ImageSink = std::function<void(ImageEvent)>;
+
+}  // namespace quaver::pipeline

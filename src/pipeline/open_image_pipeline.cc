@@ -1,0 +1,71 @@
+#include "pipeline/open_image_pipeline.h"
+
+#include <utility>
+
+#include "checkpoint/diffusers_folder.h"
+#include "nn/device.h"
+#include "pipeline/dtype_names.h"
+#include "pipeline/image_engine.h"
+
+namespace quaver::pipeline {
+
+namespace {
+
+at::ScalarType image_dtype(const std::string& name, at::Device device) {
+  return parse_dtype(name, "dtype").value_or(device.is_cpu() ? at::kFloat : at::kBFloat16);
+}
+
+nn::LoadOptions load_options(const ImagePipelineOptions& options, const DiffusersFolder& folder,
+                             at::Device device) {
+  nn::LoadOptions load{.compute_dtype = image_dtype(options.dtype, device),
+                       .device = device,
+                       .kernel_layout_only = true,
+                       .strict_activations = options.strict_activations};
+  load.exact_activations = options.dtype == "float32";
+  if (!options.quantization.empty())
+    load.round_plain = options.rounding(*folder.component("transformer"), options.quantization);
+  return load;
+}
+
+ModelCard card_of(const ImagePipelineOptions& options, const DiffusersFolder& folder,
+                  const diffusion::ImagePipeline& model) {
+  ModelCard card;
+  card.path = options.model;
+  card.capabilities = {"image_generation", "image_edit"};
+  card.quantization = json::object();
+  for (const std::string& name : folder.components()) {
+    if (folder.component_file(name, "config.json").is_null()) continue;
+    const std::unique_ptr<Checkpoint> files = folder.component(name);
+    for (const TensorInfo& tensor : files->tensors()) {
+      card.weight_bytes += static_cast<int64_t>(files->stored_bytes(tensor));
+    }
+    const auto format = model.facts().formats.find(name);
+    card.quantization[name] = format == model.facts().formats.end() ? json(nullptr) : json(format->second);
+  }
+  if (!options.quantization.empty()) card.quantization["transformer"] = options.quantization;
+  card.generation_defaults = json::object();
+  return card;
+}
+
+}  // namespace
+
+std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options) {
+  const at::Device device = nn::parse_device(options.device);
+  const diffusion::StepCacheSettings cache = diffusion::parse_step_cache(options.cache);
+  const DiffusersFolder folder = DiffusersFolder::open(options.model);
+  return diffusion::ImagePipeline::load(folder,
+                                        {.load = load_options(options, folder, device),
+                                         .vae = {.slice = options.vae_slicing, .tile = options.vae_tiling},
+                                         .cache = cache});
+}
+
+std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {
+  const at::Device device = nn::parse_device(options.device);
+  std::shared_ptr<const diffusion::ImagePipeline> model = load_image_model(options);
+  ModelCard card = card_of(options, DiffusersFolder::open(options.model), *model);
+  const int64_t batch = options.max_num_seqs > 0 ? options.max_num_seqs : device.is_cpu() ? 1 : 4;
+  return start_image_engine(std::move(model), std::move(card),
+                            {.max_batch = batch, .max_queue = options.max_queue, .limits = options.limits});
+}
+
+}  // namespace quaver::pipeline

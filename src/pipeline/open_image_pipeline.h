@@ -1,0 +1,36 @@
+// A picture model and its engine as a pipeline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "nn/weight_source.h"
+#include "pipeline/image_check.h"
+#include "pipeline/pipeline.h"
+
+namespace quaver::pipeline {
+
+struct ImagePipelineOptions {
+  std::string model;           // a folder in the diffusers layout
+  std::string device = "cpu";  // "cpu", "cuda", "cuda:1"
+  // Of activations: auto, float32, float16 or bfloat16. auto is float32 on the CPU, bfloat16 elsewhere.
+  std::string dtype = "auto";
+  int64_t max_num_seqs = 0;  // pictures computed together; 0 = 1 on the CPU, else 4
+  int64_t max_queue = 1024;
+  bool strict_activations = true;  // inputs of layers are quantized where the checkpoint asks for it
+  // What plain weights of the transformer's blocks are rounded to while they load; as TextPipelineOptions.
+  std::string quantization;
+  nn::RoundPlain (*rounding)(const Checkpoint& checkpoint, const std::string& name) = nullptr;
+  std::string cache = "none";  // diffusion::parse_step_cache
+  bool vae_tiling = false, vae_slicing = false;
+  ImageRequestLimits limits;
+};
+
+// Loads the model; for those who run jobs themselves. Throws Error as open_text_pipeline does.
+std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options);
+
+// Loads the model and starts its engine.
+std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options);
+
+}  // namespace quaver::pipeline
