@@ -3,33 +3,12 @@
 
 #include <cstring>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "text/tokenizer/utf8.h"
 
 namespace quaver::text {
 namespace {
-
-constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-std::vector<std::byte> bytes_of_base64(std::string_view text, std::string_view what) {
-  while (text.ends_with('=')) text.remove_suffix(1);
-  std::vector<std::byte> bytes;
-  bytes.reserve(text.size() / 4 * 3 + 3);
-  uint32_t bits = 0;
-  int count = 0;
-  for (const char c : text) {
-    const size_t digit = kDigits.find(c);
-    require(digit != std::string_view::npos, ErrorKind::kBadFile, what,
-            ": key 'precompiled_charsmap' is not base64");
-    bits = bits << 6 | static_cast<uint32_t>(digit);
-    count += 6;
-    if (count >= 8) {
-      count -= 8;
-      bytes.push_back(static_cast<std::byte>(bits >> count & 0xFF));
-    }
-  }
-  return bytes;
-}
 
 // A unit of a darts-clone double array.
 bool has_leaf(uint32_t unit) { return unit >> 8 & 1; }
@@ -39,19 +18,10 @@ uint32_t offset(uint32_t unit) { return unit >> 10 << ((unit & 0x200) >> 6); }
 
 }  // namespace
 
-std::string base64_of(std::span<const std::byte> bytes) {
-  std::string out;
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    uint32_t bits = 0;
-    for (size_t k = 0; k < 3; ++k)
-      bits = bits << 8 | (i + k < bytes.size() ? std::to_integer<uint32_t>(bytes[i + k]) : 0);
-    for (size_t k = 0; k < 4; ++k) out += i + k <= bytes.size() ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
-  }
-  return out;
-}
-
 Charsmap Charsmap::from_base64(std::string_view encoded, std::string_view what) {
-  return from_bytes(bytes_of_base64(encoded, what), what);
+  const auto bytes = base64_decode(encoded);
+  require(bytes.has_value(), ErrorKind::kBadFile, what, ": key 'precompiled_charsmap' is not base64");
+  return from_bytes(*bytes, what);
 }
 
 Charsmap Charsmap::from_bytes(std::span<const std::byte> bytes, std::string_view what) {

@@ -27,6 +27,4 @@ class Charsmap {
   std::string replacements_;
 };
 
-std::string base64_of(std::span<const std::byte> bytes);
-
 }  // namespace quaver::text

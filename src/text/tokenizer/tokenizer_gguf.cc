@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer/byte_alphabet.h"
-#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/gguf_pre_tokenizers.h"
 #include "text/tokenizer/pipeline_tokenizer.h"
 #include "text/tokenizer/sentencepiece_model.h"
@@ -136,7 +136,7 @@ json visible_space_normalizer(const GgufVocabulary& vocabulary) {
   std::vector<json> parts;
   if (!vocabulary.precompiled_charsmap.empty())
     parts.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(vocabulary.precompiled_charsmap)}});
+        {{"type", "Precompiled"}, {"precompiled_charsmap", base64_encode(vocabulary.precompiled_charsmap)}});
   if (vocabulary.remove_extra_whitespaces) {
     parts.push_back(replace_regex(kOuterSpaces, ""));
     parts.push_back(replace_regex(" {2,}", " "));

@@ -1,9 +1,9 @@
 // Turns a SentencePiece model into the tokenizer.json that encodes alike.
 #include <algorithm>
 
+#include "base/base64.h"
 #include "base/error.h"
 #include "text/tokenizer.h"
-#include "text/tokenizer/charsmap.h"
 #include "text/tokenizer/component_limits.h"
 #include "text/tokenizer/pipeline_tokenizer.h"
 #include "text/tokenizer/sentencepiece_model.h"
@@ -18,7 +18,7 @@ const std::string kVisibleSpace = "\u2581";
 json normalizer_of(const SentencePieceModel& model) {
   std::vector<json> parts;
   if (!model.charsmap.empty())
-    parts.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64_of(model.charsmap)}});
+    parts.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64_encode(model.charsmap)}});
   if (model.remove_extra_whitespaces) {  // of whitespace, only spaces
     parts.push_back(replace_regex(kOuterSpaces, ""));
     parts.push_back(replace_regex(" {2,}", " "));
