@@ -8,7 +8,7 @@
 
 namespace quaver::apps {
 
-std::string print_answer(pipeline::Pipeline& model, std::vector<int32_t> prompt,
+std::string print_answer(pipeline::TextPipeline& model, std::vector<int32_t> prompt,
                          const llm::SamplingParams& sampling) {
   std::promise<void> done;
   std::string text;
@@ -25,7 +25,7 @@ std::string print_answer(pipeline::Pipeline& model, std::vector<int32_t> prompt,
   return text;
 }
 
-int32_t room_for_answer(const pipeline::Pipeline& model, size_t prompt_tokens) {
+int32_t room_for_answer(const pipeline::TextPipeline& model, size_t prompt_tokens) {
   return static_cast<int32_t>(
       std::max<int64_t>(1, model.card().max_model_len - static_cast<int64_t>(prompt_tokens)));
 }

@@ -10,10 +10,10 @@
 namespace quaver::apps {
 
 // Prints to standard output and returns the whole text. Throws the request's error.
-std::string print_answer(pipeline::Pipeline& model, std::vector<int32_t> prompt,
+std::string print_answer(pipeline::TextPipeline& model, std::vector<int32_t> prompt,
                          const llm::SamplingParams& sampling);
 
 // The longest answer that still fits behind a prompt of this length.
-int32_t room_for_answer(const pipeline::Pipeline& model, size_t prompt_tokens);
+int32_t room_for_answer(const pipeline::TextPipeline& model, size_t prompt_tokens);
 
 }  // namespace quaver::apps

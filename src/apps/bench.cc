@@ -72,7 +72,7 @@ int run_bench(const BenchFlags& flags) {
           flags.threads);
   if (flags.threads > 0) set_global_num_threads(flags.threads);
   std::vector<eval::SpeedTest> tests = tests_of(flags);
-  std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(sized_for(flags.model, tests));
+  std::unique_ptr<pipeline::TextPipeline> model = pipeline::open_text_pipeline(sized_for(flags.model, tests));
   std::vector<eval::SpeedResult> results;
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("measuring");
   for (const eval::SpeedTest& test : tests) {

@@ -19,7 +19,7 @@ struct ChatFlags {
   llm::SamplingParams sampling{.temperature = 0.7f, .top_p = 0.95f};
 };
 
-std::vector<int32_t> rendered(const pipeline::Pipeline& model, const ordered_json& messages) {
+std::vector<int32_t> rendered(const pipeline::TextPipeline& model, const ordered_json& messages) {
   ChatTemplateInput input;
   input.messages = messages;
   input.bos_token = model.card().bos_token;
@@ -29,7 +29,7 @@ std::vector<int32_t> rendered(const pipeline::Pipeline& model, const ordered_jso
 
 int run_chat(ChatFlags flags) {
   flags.model.model = resolve_model(flags.model.model);
-  std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(flags.model);
+  std::unique_ptr<pipeline::TextPipeline> model = pipeline::open_text_pipeline(flags.model);
   require(model->chat_template() != nullptr, ErrorKind::kUnsupported, flags.model.model,
           ": has no chat template; quaver generate completes plain text");
   bool terminal = ::isatty(STDIN_FILENO) == 1;

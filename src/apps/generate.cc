@@ -17,7 +17,7 @@ struct GenerateFlags {
 
 int run_generate(GenerateFlags flags) {
   flags.model.model = resolve_model(flags.model.model);
-  std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(flags.model);
+  std::unique_ptr<pipeline::TextPipeline> model = pipeline::open_text_pipeline(flags.model);
   print_answer(*model, model->tokenizer().encode(flags.prompt, true), flags.sampling);
   std::printf("\n");
   return 0;

@@ -61,7 +61,7 @@ class Round {
 
 class Meter {
  public:
-  Meter(pipeline::Pipeline& model, const SpeedTest& test) : model_(model), test_(test) {
+  Meter(pipeline::TextPipeline& model, const SpeedTest& test) : model_(model), test_(test) {
     for (int64_t s = 0; s < test.sequences; ++s) prefixes_.push_back(random_tokens(test.depth));
     if (test.depth > 0) run(prefixes_, 1);  // into the prefix cache
   }
@@ -102,7 +102,7 @@ class Meter {
     return round;
   }
 
-  pipeline::Pipeline& model_;
+  pipeline::TextPipeline& model_;
   const SpeedTest& test_;
   std::mt19937_64 random_{42};
   std::vector<std::vector<int32_t>> prefixes_;
@@ -149,7 +149,7 @@ double SpeedResult::deviation() const {
   return std::sqrt(squares / static_cast<double>(tokens_per_second.size() - 1));
 }
 
-SpeedResult measure_speed(pipeline::Pipeline& model, const SpeedTest& test, int64_t repetitions) {
+SpeedResult measure_speed(pipeline::TextPipeline& model, const SpeedTest& test, int64_t repetitions) {
   require(test.longest() <= model.card().max_model_len, ErrorKind::kInvalidInput, test.name(), " needs ",
           test.longest(), " tokens in one sequence, the model takes ", model.card().max_model_len);
   Meter meter(model, test);

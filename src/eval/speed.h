@@ -34,7 +34,7 @@ struct SpeedResult {
 // Runs the test once to warm up and then `repetitions` times, on tokens drawn at random. Reading ends with
 // the first token's arrival; writing counts from there. Throws Error(kInvalidInput) when a sequence is longer
 // than the model takes or than the cache holds, and what a request fails with.
-SpeedResult measure_speed(pipeline::Pipeline& model, const SpeedTest& test, int64_t repetitions);
+SpeedResult measure_speed(pipeline::TextPipeline& model, const SpeedTest& test, int64_t repetitions);
 
 struct SpeedTableOptions {
   std::string model, backend;

@@ -23,7 +23,7 @@ struct ImagePipelineOptions {
   std::string quantization;
   nn::RoundPlain (*rounding)(const Checkpoint& checkpoint, const std::string& name) = nullptr;
   std::string cache = "none";  // diffusion::parse_step_cache
-  bool vae_tiling = false, vae_slicing = false;
+  bool vae_tiling = false;
   ImageRequestLimits limits;
 };
 

@@ -25,11 +25,11 @@ int64_t free_memory(at::Device device) {
   return static_cast<int64_t>(free);
 }
 
-class TextPipeline : public Pipeline {
+class EnginePipeline : public TextPipeline {
  public:
-  TextPipeline(ModelCard card, std::shared_ptr<const Tokenizer> tokenizer,
-               std::unique_ptr<ChatTemplate> chat_template, llm::EngineModel model,
-               const llm::EngineOptions& options)
+  EnginePipeline(ModelCard card, std::shared_ptr<const Tokenizer> tokenizer,
+                 std::unique_ptr<ChatTemplate> chat_template, llm::EngineModel model,
+                 const llm::EngineOptions& options)
       : card_(std::move(card)),
         tokenizer_(std::move(tokenizer)),
         chat_template_(std::move(chat_template)),
@@ -84,7 +84,7 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
 
 }  // namespace
 
-std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options) {
+std::unique_ptr<TextPipeline> open_text_pipeline(const TextPipelineOptions& options) {
   at::Device device = nn::parse_device(options.device);
   check_dtypes(options);
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
@@ -109,8 +109,8 @@ std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options)
                                 .end_tokens = end_tokens(*checkpoint, *tokenizer, model->info().vocab_size),
                                 .device = device,
                                 .aten_threads = device.is_cpu() && load.compute_dtype == at::kFloat ? 1 : 0};
-  return std::make_unique<TextPipeline>(std::move(card), std::move(tokenizer), std::move(chat_template),
-                                        std::move(engine_model), limits);
+  return std::make_unique<EnginePipeline>(std::move(card), std::move(tokenizer), std::move(chat_template),
+                                          std::move(engine_model), limits);
 }
 
 }  // namespace quaver::pipeline

@@ -41,6 +41,6 @@ struct TextPipelineOptions {
 
 // Loads the model and starts its engine; returns when requests can be answered at full speed. Throws Error:
 // kInvalidInput names the option, kBadFile and kUnsupported the file, kOutOfMemory what did not fit.
-std::unique_ptr<Pipeline> open_text_pipeline(const TextPipelineOptions& options);
+std::unique_ptr<TextPipeline> open_text_pipeline(const TextPipelineOptions& options);
 
 }  // namespace quaver::pipeline

@@ -55,11 +55,11 @@ std::optional<int64_t> default_max_tokens(const ServedModel& model) {
 // model can still write arguments that are no JSON; those come back as content.
 void prepare_parsing(const ChatPrompt& prompt, const Call& call, ChatAnswerOptions& answer) {
   const ServedModel& model = *call.model;
-  const ChatTemplate* source = model.pipeline.chat_template();
+  const ChatTemplate* source = model.text().pipeline.chat_template();
   if (call.options.parse_reasoning && source)
     answer.style.chat_template = prompt.chat_template.empty() ? source->source() : prompt.chat_template;
   if (!prompt.offers_tools()) return;
-  answer.style.tools = model.tool_style;
+  answer.style.tools = model.text().tool_style;
   if (prompt.tool_choice.kind == ToolChoice::Kind::kAuto) return;
   if (!answer.style.tools)
     throw refused("a call cannot be required of this model: how it writes calls is not known",
@@ -88,7 +88,7 @@ void chat_completions(Call call) {
   request.params.max_tokens =
       settle_max_tokens(request, rendered.tokens, model, default_max_tokens(model), "messages");
   check_logprob_volume(request.params, rendered.tokens.size(), static_cast<size_t>(request.n),
-                       model.pipeline.tokenizer().vocab_size());
+                       model.text().pipeline.tokenizer().vocab_size());
   answer.prompt_tokens = rendered.tokens;
   answer.style.prompt = rendered.text.substr(0, rendered.text.size() - answer.opening.size());
   answer.prompt_text = std::move(rendered.text);
@@ -98,7 +98,7 @@ void chat_completions(Call call) {
   for (size_t i = 0; i < static_cast<size_t>(head.request.n); ++i)
     runs.push_back(engine_request(head, i, answer.prompt_tokens));
   auto listener = std::make_unique<ChatAnswer>(std::move(head), std::move(answer));
-  std::make_shared<Generation>(model.pipeline, call.reply, std::move(listener))
+  std::make_shared<Generation>(model.text().pipeline, call.reply, std::move(listener))
       ->start(std::move(runs), call.state.draining);
 }
 

@@ -32,7 +32,8 @@ void ChatAnswer::on_event(size_t index, llm::Event event) {
 void ChatAnswer::begin(Choice& choice, size_t index, const llm::Event& event) {
   choice.begun = true;
   if (head_.request.params.prompt_logprobs)
-    choice.prompt_logprobs = prompt_logprobs_json(head_.model->pipeline.tokenizer(), event.prompt_logprobs);
+    choice.prompt_logprobs =
+        prompt_logprobs_json(head_.model->text().pipeline.tokenizer(), event.prompt_logprobs);
   if (head_.request.stream) {
     ordered_json extra;
     if (head_.request.return_token_ids) extra["prompt_token_ids"] = options_.prompt_tokens;
@@ -76,7 +77,7 @@ void ChatAnswer::take_call(Choice& choice, const ToolCallDelta& delta, ordered_j
 void ChatAnswer::add_logprobs(Choice& choice, const llm::Event& event) {
   if (!head_.request.params.logprobs) return;
   for (const llm::PositionLogprobs& position : event.logprobs)
-    choice.logprobs.push_back(chat_logprob(head_.model->pipeline.tokenizer(), position,
+    choice.logprobs.push_back(chat_logprob(head_.model->text().pipeline.tokenizer(), position,
                                            *head_.request.params.logprobs, head_.request.tokens_as_ids));
 }
 

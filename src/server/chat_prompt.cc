@@ -72,14 +72,14 @@ bool ends_in_open_thinking(std::string_view text) {
 
 std::string run_template(const ChatPrompt& prompt, const ServedModel& model, ChatTemplateInput input) {
   std::unique_ptr<ChatTemplate> own;
-  const ChatTemplate* source = model.pipeline.chat_template();
+  const ChatTemplate* source = model.text().pipeline.chat_template();
   try {
     if (!prompt.chat_template.empty()) {
       own = ChatTemplate::compile(prompt.chat_template, "chat_template");
       source = own.get();
     }
     if (!source) throw refused("this model has no chat template; use /v1/completions", "body.messages");
-    if (!template_takes_tools(source->source()) && model.traits.strings) {
+    if (!template_takes_tools(source->source()) && model.text().traits.strings) {
       write_tools_as_text(input.messages, input.tools);
       input.tools = nullptr;
     }
@@ -113,7 +113,7 @@ RenderedChat render_chat(const ChatPrompt& prompt, const ServedModel& model, std
   input.eos_token = model.pipeline.card().eos_token;
   ordered_json texts = ordered_json::array({prompt.messages, prompt.tools, input.documents});
   const std::string mark = SpecialText::choose_mark(texts);
-  model.specials.mark(texts, mark);
+  model.text().specials.mark(texts, mark);
   input.messages = std::move(texts[0]);
   // Told not to call anything, the model is best not shown what it could call.
   if (prompt.offers_tools()) input.tools = std::move(texts[1]);
@@ -122,7 +122,7 @@ RenderedChat render_chat(const ChatPrompt& prompt, const ServedModel& model, std
   out.text = run_template(prompt, model, std::move(input));
   if (!opening.empty() && ends_in_open_thinking(out.text)) out.text += "\n</think>\n\n";
   out.text += opening;
-  out.tokens = model.specials.encode(out.text, mark, prompt.add_special_tokens);
+  out.tokens = model.text().specials.encode(out.text, mark, prompt.add_special_tokens);
   out.text = without(out.text, mark);
   return out;
 }

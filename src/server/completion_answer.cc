@@ -8,7 +8,7 @@ CompletionAnswer::CompletionAnswer(AnswerHead head, CompletionAnswerOptions opti
     : head_(std::move(head)), options_(std::move(options)), stream_(head_.reply) {
   const size_t count = options_.prompts.size() * static_cast<size_t>(head_.request.n);
   for (size_t i = 0; i < count; ++i)
-    choices_.push_back({.logprobs = CompletionLogprobs(head_.model->pipeline.tokenizer(),
+    choices_.push_back({.logprobs = CompletionLogprobs(head_.model->text().pipeline.tokenizer(),
                                                        head_.request.params.logprobs.value_or(0),
                                                        head_.request.tokens_as_ids)});
 }
@@ -42,7 +42,7 @@ void CompletionAnswer::on_event(size_t index, llm::Event event) {
 
 void CompletionAnswer::begin(Choice& choice, size_t index, const llm::Event& event) {
   choice.begun = true;
-  const Tokenizer& tokenizer = head_.model->pipeline.tokenizer();
+  const Tokenizer& tokenizer = head_.model->text().pipeline.tokenizer();
   if (options_.prompt_logprobs)
     choice.prompt_logprobs = prompt_logprobs_json(tokenizer, event.prompt_logprobs);
   if (!options_.echo) return;

@@ -61,7 +61,7 @@ class PromptReader {
   void add_ids(const json& ids, const std::string& path) {
     if (ids.empty()) return fields_.wrong("too_short", path, "must have at least 1 token", ids);
     CompletionPrompt prompt;
-    const int32_t top = model_.pipeline.tokenizer().vocab_size() - 1;
+    const int32_t top = model_.text().pipeline.tokenizer().vocab_size() - 1;
     for (size_t i = 0; i < ids.size(); ++i) {
       auto id = fields_.check_integer(ids[i], cat(path, ".", i), {0, top});
       if (!id) return;
@@ -83,7 +83,7 @@ class PromptReader {
 // Encoding waits until the whole body is known to be good.
 void complete_prompts(std::vector<CompletionPrompt>& prompts, const ServedModel& model,
                       bool add_special_tokens) {
-  const Tokenizer& tokenizer = model.pipeline.tokenizer();
+  const Tokenizer& tokenizer = model.text().pipeline.tokenizer();
   for (CompletionPrompt& prompt : prompts) {
     if (prompt.tokens.empty())
       prompt.tokens = tokenizer.encode(prompt.text, add_special_tokens);
@@ -124,7 +124,7 @@ void completions(Call call) {
     request.params.max_tokens = std::max(max_tokens.back(), max_tokens.front());
     longest = std::max(longest, prompt.tokens.size());
   }
-  check_logprob_volume(request.params, longest, choices, model.pipeline.tokenizer().vocab_size());
+  check_logprob_volume(request.params, longest, choices, model.text().pipeline.tokenizer().vocab_size());
 
   AnswerHead head = make_head("cmpl-", std::move(name), std::move(request), call.model, call.reply);
   std::vector<llm::Request> runs;
@@ -134,7 +134,7 @@ void completions(Call call) {
     runs.back().sampling.max_tokens = max_tokens[prompt];
   }
   auto listener = std::make_unique<CompletionAnswer>(std::move(head), std::move(answer));
-  std::make_shared<Generation>(model.pipeline, call.reply, std::move(listener))
+  std::make_shared<Generation>(model.text().pipeline, call.reply, std::move(listener))
       ->start(std::move(runs), call.state.draining);
 }
 

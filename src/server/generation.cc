@@ -4,7 +4,7 @@
 
 namespace quaver::server {
 
-Generation::Generation(pipeline::Pipeline& pipeline, std::shared_ptr<Reply> reply,
+Generation::Generation(pipeline::TextPipeline& pipeline, std::shared_ptr<Reply> reply,
                        std::unique_ptr<GenerationListener> listener)
     : pipeline_(pipeline), reply_(std::move(reply)), listener_(std::move(listener)) {}
 

@@ -27,7 +27,7 @@ class GenerationListener {
 // Kept alive by the engine's sinks. When the client goes away every run is aborted.
 class Generation : public std::enable_shared_from_this<Generation> {
  public:
-  Generation(pipeline::Pipeline& pipeline, std::shared_ptr<Reply> reply,
+  Generation(pipeline::TextPipeline& pipeline, std::shared_ptr<Reply> reply,
              std::unique_ptr<GenerationListener> listener);
 
   // Submits all; when one is refused the others are aborted and the refusal is thrown. Events are heard only
@@ -41,7 +41,7 @@ class Generation : public std::enable_shared_from_this<Generation> {
   void fail(ApiError error);
   void abort_all();
 
-  pipeline::Pipeline& pipeline_;
+  pipeline::TextPipeline& pipeline_;
   std::shared_ptr<Reply> reply_;
   std::unique_ptr<GenerationListener> listener_;
   std::vector<std::string> ids_;  // set before the first submit, then constant

@@ -54,7 +54,7 @@ class MessageReader {
       return out;
     }
     std::string role = read_role(message, path);
-    out["role"] = role == "developer" && !model_.traits.developer ? "system" : role;
+    out["role"] = role == "developer" && !model_.text().traits.developer ? "system" : role;
     out["content"] = read_content(message, role, path);
     copy_text(message, out, "name", path);
     if (role == "tool") copy_text(message, out, "tool_call_id", path);
@@ -86,7 +86,8 @@ class MessageReader {
     }
     if (content->is_null()) return as_template_wants(ordered_json::array());
     if (content->is_string())
-      return model_.traits.strings ? *content : as_template_wants(ordered_json::array({text_part(*content)}));
+      return model_.text().traits.strings ? *content
+                                          : as_template_wants(ordered_json::array({text_part(*content)}));
     if (content->is_array()) return as_template_wants(read_parts(*content, path + ".content"));
     fields_.wrong("string_type", path + ".content", "must be text, null or a list of parts", plain(*content));
     return "";
@@ -130,7 +131,7 @@ class MessageReader {
 
   // Parts stay a list where the template walks over lists; elsewhere they are joined by line breaks.
   ordered_json as_template_wants(const ordered_json& parts) const {
-    if (!model_.traits.strings || (model_.traits.lists && parts.size() > 1)) return parts;
+    if (!model_.text().traits.strings || (model_.text().traits.lists && parts.size() > 1)) return parts;
     std::string joined;
     for (size_t i = 0; i < parts.size(); ++i)
       joined += cat(i ? "\n" : "", parts[i].at("text").get_ref<const std::string&>());

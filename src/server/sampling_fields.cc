@@ -202,7 +202,7 @@ void read_rest(Fields& fields, SamplingRequest& request) {
 
 SamplingRequest read_sampling(Fields& fields, const ServedModel& model, TextRoute route, int max_logprobs) {
   SamplingRequest request;
-  const int32_t vocab_size = model.pipeline.tokenizer().vocab_size();
+  const int32_t vocab_size = model.text().pipeline.tokenizer().vocab_size();
   apply_defaults(request.params, model.defaults);
   read_numbers(fields, request.params);
   read_stop(fields, request.params);

@@ -15,7 +15,7 @@ constexpr const char* kSample = "quaver sample";
 
 // What a template makes of one message of `role`, in a conversation that templates accept; "" when it
 // refuses.
-std::string render_sample(const pipeline::Pipeline& pipeline, const std::string& role,
+std::string render_sample(const pipeline::TextPipeline& pipeline, const std::string& role,
                           const ordered_json& content) {
   ChatTemplateInput input;
   input.bos_token = pipeline.card().bos_token;
@@ -29,7 +29,7 @@ std::string render_sample(const pipeline::Pipeline& pipeline, const std::string&
   }
 }
 
-TemplateTraits find_traits(const pipeline::Pipeline& pipeline) {
+TemplateTraits find_traits(const pipeline::TextPipeline& pipeline) {
   TemplateTraits traits;
   if (!pipeline.chat_template()) return traits;
   auto shown = [](const std::string& text) { return text.find(kSample) != std::string::npos; };
@@ -44,7 +44,7 @@ TemplateTraits find_traits(const pipeline::Pipeline& pipeline) {
   return traits;
 }
 
-const ToolStyle* find_tool_style(const pipeline::Pipeline& pipeline, const ServerOptions& options,
+const ToolStyle* find_tool_style(const pipeline::TextPipeline& pipeline, const ServerOptions& options,
                                  const TemplateTraits& traits) {
   if (!options.tool_call_parser.empty()) return &quaver::tool_style(options.tool_call_parser);
   if (!pipeline.chat_template()) return nullptr;
@@ -60,13 +60,15 @@ json merged_defaults(const pipeline::Pipeline& pipeline, const ServerOptions& op
 
 }  // namespace
 
-ServedModel::ServedModel(pipeline::Pipeline& p, const ServerOptions& options)
+ServedText::ServedText(pipeline::TextPipeline& p, const ServerOptions& options)
     : pipeline(p),
-      names(options.served_model_names),
-      defaults(merged_defaults(p, options)),
       specials(p.tokenizer()),
       traits(find_traits(p)),
-      tool_style(find_tool_style(p, options, traits)) {
+      tool_style(find_tool_style(p, options, traits)) {}
+
+ServedModel::ServedModel(pipeline::Pipeline& p, const ServerOptions& options)
+    : pipeline(p), names(options.served_model_names), defaults(merged_defaults(p, options)) {
+  if (pipeline::TextPipeline* text = p.text()) text_.emplace(*text, options);
   if (names.empty()) names.push_back(p.card().path);
 }
 

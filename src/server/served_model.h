@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,11 +25,23 @@ struct TemplateTraits {
   bool tools = false;      // writes tools itself; otherwise they are described in the system message
 };
 
+// What the text routes need of a model of text. Immutable and thread safe; borrows the pipeline.
+struct ServedText {
+  ServedText(pipeline::TextPipeline& pipeline, const ServerOptions& options);
+
+  pipeline::TextPipeline& pipeline;
+  SpecialText specials;
+  TemplateTraits traits;
+  const ToolStyle* tool_style;  // how the model writes calls; null when unknown
+};
+
 // Immutable and thread safe; borrows the pipeline.
 struct ServedModel {
   ServedModel(pipeline::Pipeline& pipeline, const ServerOptions& options);
 
   bool can(std::string_view ability) const;
+  // For routes whose ability a model of text alone has.
+  const ServedText& text() const { return text_.value(); }
   // Reads the field `model`; throws ApiError 404 unless it is absent, a served name or the model's path.
   // Returns the name to answer with.
   std::string check_name(Fields& fields) const;
@@ -36,9 +49,9 @@ struct ServedModel {
   pipeline::Pipeline& pipeline;
   std::vector<std::string> names;  // first = the one in answers
   json defaults;                   // sampling defaults: the operator's over the checkpoint's
-  SpecialText specials;
-  TemplateTraits traits;
-  const ToolStyle* tool_style;  // how the model writes calls; null when unknown
+
+ private:
+  std::optional<const ServedText> text_;
 };
 
 }  // namespace quaver::server

@@ -11,7 +11,7 @@ std::vector<int32_t> tokenize_prompt(Fields& fields, const ServedModel& model) {
   auto text = fields.text("prompt");
   bool add = fields.boolean("add_special_tokens").value_or(true);
   fields.finish();
-  return model.pipeline.tokenizer().encode(*text, add);
+  return model.text().pipeline.tokenizer().encode(*text, add);
 }
 
 std::vector<int32_t> tokenize_chat(Fields& fields, const Call& call) {
@@ -39,14 +39,14 @@ void tokenize(Call call) {
   if (strings) {
     out["token_strs"] = ordered_json::array();
     for (int32_t id : tokens)
-      out["token_strs"].push_back(std::string(model.pipeline.tokenizer().token_text(id)));
+      out["token_strs"].push_back(std::string(model.text().pipeline.tokenizer().token_text(id)));
   }
   call.reply->send(json_response(out));
 }
 
 void detokenize(Call call) {
   const ServedModel& model = *call.model;
-  const Tokenizer& tokenizer = model.pipeline.tokenizer();
+  const Tokenizer& tokenizer = model.text().pipeline.tokenizer();
   Fields fields(parse_body(call.request));
   model.check_name(fields);
   if (!fields.raw("tokens")) fields.missing("tokens");

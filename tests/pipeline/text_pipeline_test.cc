@@ -68,7 +68,7 @@ struct Answer {
   llm::FinishReason finish = llm::FinishReason::kNone;
 };
 
-Answer ask(Pipeline& pipeline, llm::Request request) {
+Answer ask(TextPipeline& pipeline, llm::Request request) {
   std::mutex mutex;
   std::condition_variable changed;
   Answer answer;
@@ -94,7 +94,7 @@ llm::Request greedy(std::vector<int32_t> prompt, int32_t max_tokens) {
 
 TEST(TextPipeline, ServesAFolder) {
   ModelFolder folder("llama");
-  std::unique_ptr<Pipeline> pipeline = open_text_pipeline({.model = folder.path()});
+  std::unique_ptr<TextPipeline> pipeline = open_text_pipeline({.model = folder.path()});
   const ModelCard& card = pipeline->card();
   EXPECT_EQ(card.path, folder.path());
   EXPECT_EQ(card.capabilities, (std::vector<std::string>{"chat", "completions"}));
@@ -121,7 +121,7 @@ TEST(TextPipeline, ServesAFolder) {
 
 TEST(TextPipeline, TheCheckpointsEndTokenEnds) {
   ModelFolder folder("llama");
-  std::unique_ptr<Pipeline> pipeline = open_text_pipeline({.model = folder.path()});
+  std::unique_ptr<TextPipeline> pipeline = open_text_pipeline({.model = folder.path()});
   llm::Request request = greedy({4, 5}, 30);
   request.sampling.ignore_eos = false;
   request.sampling.logit_bias = {{2, 100.0f}};
@@ -132,7 +132,7 @@ TEST(TextPipeline, EveryDtypeServes) {
   ModelFolder folder("qwen3_tied");
   std::map<std::string, Answer> answers;
   for (const char* dtype : {"auto", "float32", "bfloat16", "float16"}) {
-    std::unique_ptr<Pipeline> pipeline = open_text_pipeline({.model = folder.path(), .dtype = dtype});
+    std::unique_ptr<TextPipeline> pipeline = open_text_pipeline({.model = folder.path(), .dtype = dtype});
     answers[dtype] = ask(*pipeline, greedy({7, 8, 9}, 20));
     EXPECT_EQ(answers[dtype].tokens.size(), 20u) << dtype;
   }
@@ -141,7 +141,7 @@ TEST(TextPipeline, EveryDtypeServes) {
 
 TEST(TextPipeline, F128_RequestsBeyondTheContextAreRefused) {
   ModelFolder folder("llama");
-  std::unique_ptr<Pipeline> pipeline = open_text_pipeline({.model = folder.path(), .max_model_len = 64});
+  std::unique_ptr<TextPipeline> pipeline = open_text_pipeline({.model = folder.path(), .max_model_len = 64});
   EXPECT_EQ(pipeline->card().max_model_len, 64);
   EXPECT_THROW(ask(*pipeline, greedy(std::vector<int32_t>(64, 3), 1)), Error);
   EXPECT_EQ(ask(*pipeline, greedy(std::vector<int32_t>(63, 3), 1)).tokens.size(), 1u);
@@ -169,7 +169,7 @@ TEST(TextPipeline, ErrorsNameTheOption) {
 TEST(TextPipeline, AFolderWithoutATemplateCompletesOnly) {
   ModelFolder folder("llama");
   folder.write("tokenizer_config.json", "{}");
-  std::unique_ptr<Pipeline> pipeline = open_text_pipeline({.model = folder.path()});
+  std::unique_ptr<TextPipeline> pipeline = open_text_pipeline({.model = folder.path()});
   EXPECT_EQ(pipeline->card().capabilities, std::vector<std::string>{"completions"});
   EXPECT_EQ(pipeline->chat_template(), nullptr);
 }

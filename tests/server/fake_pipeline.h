@@ -73,7 +73,7 @@ inline Script script_of(const std::string& text) {
   return script;
 }
 
-class FakePipeline : public pipeline::Pipeline {
+class FakePipeline : public pipeline::TextPipeline {
  public:
   FakePipeline() {
     card_.path = "/models/fake";
