@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "checkpoint/little_endian.h"
 #include "numerics/half.h"
 
 namespace quaver {
@@ -21,11 +22,6 @@ float nearest(float value) {
 
 float nearest_code(float value, float low, float high) { return std::clamp(nearest(value), low, high); }
 
-void put_half(std::byte* out, float value) {
-  const uint16_t bits = float_to_f16(value);
-  out[0] = static_cast<std::byte>(bits & 0xff);
-  out[1] = static_cast<std::byte>(bits >> 8);
-}
 float as_half(float value) { return f16_to_float(float_to_f16(value)); }
 
 // A group of 32 with codes from 0 to `top` under w = scale * code - min.
@@ -138,8 +134,8 @@ void encode_ranges(const float* in, const RangeSearch& search, std::byte* out, C
   const float to_scale = max_scale > 0 ? 63.0f / max_scale : 0.0f,
               to_min = max_min > 0 ? 63.0f / max_min : 0.0f;
   const float d = max_scale / 63.0f, dmin = max_min / 63.0f;
-  put_half(out, d);
-  put_half(out + 2, dmin);
+  write_little_endian(out, float_to_f16(d), 2);
+  write_little_endian(out + 2, float_to_f16(dmin), 2);
   std::fill_n(out + 4, 12, std::byte{0});
   for (size_t g = 0; g < fits.size(); ++g) {
     const float scale = nearest_code(to_scale * fits[g].scale, 0, 63),
@@ -224,7 +220,7 @@ void encode_q6_k(const float* in, std::byte* out) {
   std::fill_n(out, 210, std::byte{0});
   if (std::abs(largest) < 1e-15f) return;
   const float inverse = -128.0f / largest, d = as_half(1 / inverse);
-  put_half(out + 208, d);
+  write_little_endian(out + 208, float_to_f16(d), 2);
   for (size_t i = 0; i < kSuperBlock; ++i) {
     const size_t group = i / 16, within = i % 128;
     const float scale = std::min(127.0f, nearest(inverse * scales[group])), step = d * scale;

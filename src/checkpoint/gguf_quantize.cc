@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "checkpoint/gguf_k_quants.h"
+#include "checkpoint/little_endian.h"
 #include "numerics/half.h"
 
 namespace quaver {
@@ -17,15 +18,6 @@ namespace {
 constexpr size_t kBlock = 32;
 constexpr float kLargestHalf = 65504.0f;
 using BlockCodes = std::array<uint8_t, kBlock>;
-
-void store_u16(std::byte* out, uint16_t bits) {
-  out[0] = static_cast<std::byte>(bits & 0xff);
-  out[1] = static_cast<std::byte>(bits >> 8);
-}
-void store_u32(std::byte* out, uint32_t bits) {
-  store_u16(out, static_cast<uint16_t>(bits));
-  store_u16(out + 2, static_cast<uint16_t>(bits >> 16));
-}
 
 // 0 for a step that is zero, or so small that nothing can be divided by it.
 float inverse_of(float step) {
@@ -40,7 +32,7 @@ void store_codes(const BlockCodes& codes, bool fifth_bits, std::byte* out) {
   if (fifth_bits) {
     uint32_t high = 0;
     for (size_t i = 0; i < kBlock; ++i) high |= static_cast<uint32_t>(codes[i] >> 4) << i;
-    store_u32(out, high);
+    write_little_endian(out, high, 4);
     out += 4;
   }
   for (size_t i = 0; i < kBlock / 2; ++i)
@@ -56,7 +48,7 @@ void encode_symmetric(const float* in, int half, std::byte* out) {
   BlockCodes codes;
   for (size_t i = 0; i < kBlock; ++i)
     codes[i] = cut(in[i] * inverse + (static_cast<float>(half) + 0.5f), 2 * half - 1);
-  store_u16(out, float_to_f16(d));
+  write_little_endian(out, float_to_f16(d), 2);
   store_codes(codes, half > 8, out + 2);
 }
 
@@ -65,14 +57,16 @@ void encode_from_minimum(const float* in, int top, std::byte* out) {
   const float m = *low, d = (*high - m) / static_cast<float>(top), inverse = inverse_of(d);
   BlockCodes codes;
   for (size_t i = 0; i < kBlock; ++i) codes[i] = cut((in[i] - m) * inverse + 0.5f, top);
-  store_u16(out, float_to_f16(d));
-  store_u16(out + 2, float_to_f16(m));
+  write_little_endian(out, float_to_f16(d), 2);
+  write_little_endian(out + 2, float_to_f16(m), 2);
   store_codes(codes, top > 15, out + 4);
 }
 
-void encode_f32(const float* in, std::byte* out) { store_u32(out, std::bit_cast<uint32_t>(*in)); }
-void encode_f16(const float* in, std::byte* out) { store_u16(out, float_to_f16(*in)); }
-void encode_bf16(const float* in, std::byte* out) { store_u16(out, float_to_bf16(*in)); }
+void encode_f32(const float* in, std::byte* out) {
+  write_little_endian(out, std::bit_cast<uint32_t>(*in), 4);
+}
+void encode_f16(const float* in, std::byte* out) { write_little_endian(out, float_to_f16(*in), 2); }
+void encode_bf16(const float* in, std::byte* out) { write_little_endian(out, float_to_bf16(*in), 2); }
 void encode_q4_0(const float* in, std::byte* out) { encode_symmetric(in, 8, out); }
 void encode_q4_1(const float* in, std::byte* out) { encode_from_minimum(in, 15, out); }
 void encode_q5_0(const float* in, std::byte* out) { encode_symmetric(in, 16, out); }
@@ -82,7 +76,7 @@ void encode_q8_0(const float* in, std::byte* out) {
   float largest = 0;
   for (size_t i = 0; i < kBlock; ++i) largest = std::max(largest, std::abs(in[i]));
   const float d = largest / 127.0f, inverse = inverse_of(d);
-  store_u16(out, float_to_f16(d));
+  write_little_endian(out, float_to_f16(d), 2);
   for (size_t i = 0; i < kBlock; ++i)
     out[2 + i] = static_cast<std::byte>(static_cast<int8_t>(std::round(in[i] * inverse)));
 }

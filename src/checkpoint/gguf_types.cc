@@ -40,4 +40,6 @@ const GgufTensorType* gguf_tensor_type(DType dtype) {
   return row == kGgmlTypes.end() ? nullptr : &*row;
 }
 
+bool is_gguf_block_type(DType dtype) { return dtype_info(dtype).block_elements > 1; }
+
 }  // namespace quaver

@@ -20,4 +20,7 @@ const GgufTensorType* gguf_tensor_type(uint32_t id);
 // Null for a type that the format does not have.
 const GgufTensorType* gguf_tensor_type(DType dtype);
 
+// True for types whose values stand in blocks, as codes.
+bool is_gguf_block_type(DType dtype);
+
 }  // namespace quaver

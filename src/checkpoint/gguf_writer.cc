@@ -7,6 +7,7 @@
 #include "checkpoint/checked.h"
 #include "checkpoint/gguf.h"
 #include "checkpoint/gguf_types.h"
+#include "checkpoint/little_endian.h"
 #include "checkpoint/output_file.h"
 #include "checkpoint/printable.h"
 
@@ -18,7 +19,8 @@ constexpr size_t kMaxGgmlNameBytes = 63;  // llama.cpp's limit, a terminating ze
 constexpr size_t kMaxGgmlExtents = 4;
 
 void put_number(std::string& out, uint64_t value, size_t width) {
-  for (size_t i = 0; i < width; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
+  out.resize(out.size() + width);
+  write_little_endian(reinterpret_cast<std::byte*>(out.data() + out.size() - width), value, width);
 }
 void put_u32(std::string& out, uint32_t value) { put_number(out, value, 4); }
 void put_type(std::string& out, GgufType type) { put_u32(out, static_cast<uint32_t>(type)); }
@@ -96,10 +98,7 @@ std::string gguf_header(const GgufMetadata& metadata, std::span<const TensorInfo
 uint64_t digest_of(std::span<const std::byte> bytes) {
   uint64_t hash = 0xcbf29ce484222325u;
   for (size_t i = 0; i < bytes.size(); i += 8) {
-    uint64_t word = 0;
-    for (size_t b = 0; b < std::min<size_t>(8, bytes.size() - i); ++b)
-      word |= std::to_integer<uint64_t>(bytes[i + b]) << (8 * b);
-    hash = (hash ^ word) * 0x100000001b3u;
+    hash = (hash ^ read_little_endian(bytes, i, std::min<size_t>(8, bytes.size() - i))) * 0x100000001b3u;
     hash ^= hash >> 32;
   }
   return hash;

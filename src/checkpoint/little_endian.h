@@ -14,4 +14,9 @@ inline uint64_t read_little_endian(std::span<const std::byte> bytes, size_t offs
   return value;
 }
 
+// The lowest `width` bytes of `value`; room for them is the caller's.
+inline void write_little_endian(std::byte* out, uint64_t value, size_t width) {
+  for (size_t i = 0; i < width; ++i) out[i] = static_cast<std::byte>(value >> (8 * i));
+}
+
 }  // namespace quaver

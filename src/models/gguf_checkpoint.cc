@@ -7,37 +7,15 @@
 
 #include "base/error.h"
 #include "checkpoint/gguf_dequantize.h"
+#include "checkpoint/gguf_quantize.h"
+#include "checkpoint/gguf_types.h"
 #include "checkpoint/mapped_tensor.h"
 #include "models/gguf_config.h"
 #include "models/gguf_names.h"
-#include "numerics/half.h"
+#include "models/gguf_rows.h"
 
 namespace quaver::models {
 namespace {
-
-bool is_block_type(DType dtype) { return dtype_info(dtype).block_elements > 1; }
-
-// Rows of one head lie as (pair, half) and must lie as (half, pair).
-Buffer unpermute_rows(std::span<const std::byte> source, int64_t heads, int64_t rows) {
-  const int64_t bytes = static_cast<int64_t>(source.size()) / rows, head_dim = rows / heads,
-                half = head_dim / 2;
-  std::byte* target = nullptr;
-  Buffer result = Buffer::allocate(source.size(), target);
-  for (int64_t row = 0; row < rows; ++row) {
-    int64_t within = row % head_dim;
-    int64_t from = row - within + 2 * (within % half) + within / half;
-    std::copy_n(source.begin() + from * bytes, bytes, target + row * bytes);
-  }
-  return result;
-}
-
-Buffer encode(const std::vector<float>& values, DType dtype) {
-  if (dtype == DType::kF32) return Buffer::copy_of(values);
-  std::vector<uint16_t> halves(values.size());
-  std::transform(values.begin(), values.end(), halves.begin(),
-                 dtype == DType::kBF16 ? float_to_bf16 : float_to_f16);
-  return Buffer::copy_of(halves);
-}
 
 uint64_t bytes_of(const std::vector<int64_t>& shape, DType dtype) {
   uint64_t bytes = static_cast<uint64_t>(dtype_info(dtype).block_bytes);
@@ -53,7 +31,7 @@ class GgufCheckpoint : public Checkpoint {
         generation_config_(gguf_generation_config_json(file_)),
         tokenizer_config_(gguf_tokenizer_config_json(file_)) {
     bool quantized = std::any_of(file_.entries().begin(), file_.entries().end(),
-                                 [](const GgufEntry& entry) { return is_block_type(entry.info.dtype); });
+                                 [](const GgufEntry& entry) { return is_gguf_block_type(entry.info.dtype); });
     for (GgufTensorSource& source : name_gguf_tensors(file_)) add(std::move(source), quantized);
   }
 
@@ -78,7 +56,7 @@ class GgufCheckpoint : public Checkpoint {
     if (source.expert >= 0) stored.data = slice(stored, source.expert);
     stored.shape = source.shape;
     if (source.interleaved_heads > 0)
-      stored.data = unpermute_rows(stored.data.bytes(), source.interleaved_heads, source.shape.at(0));
+      stored.data = parted_rows(stored.data, source.interleaved_heads, source.shape.at(0));
     return stored;
   }
 
@@ -96,7 +74,7 @@ class GgufCheckpoint : public Checkpoint {
     std::vector<float> values = gguf_dequantize(stored);
     if (plus_one)
       for (float& value : values) value -= 1.0f;
-    return {dtype, stored.shape, encode(values, dtype)};
+    return {dtype, stored.shape, gguf_quantize(dtype, values, cat(path().string(), ": tensor ", name))};
   }
 
  private:
@@ -110,7 +88,7 @@ class GgufCheckpoint : public Checkpoint {
     DType stored = file_.find_tensor(source.stored_name)->info.dtype;
     require(can_dequantize_gguf(stored), ErrorKind::kUnsupported, path().string(), ": tensor ",
             source.stored_name, " has type ", dtype_info(stored).name, ", which can't be read");
-    bool to_bf16 = is_block_type(stored) || (stored == DType::kF32 && quantized_file);
+    bool to_bf16 = is_gguf_block_type(stored) || (stored == DType::kF32 && quantized_file);
     DType dtype = to_bf16 ? DType::kBF16 : stored;
     tensors_.push_back({source.name, dtype, source.shape, bytes_of(source.shape, dtype)});
     std::string name = source.name;

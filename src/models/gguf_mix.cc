@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "base/cat.h"
+#include "checkpoint/gguf_types.h"
 
 namespace quaver::models {
 namespace {
@@ -15,8 +16,6 @@ constexpr std::array kMixes = {
     GgufMix{"Q6_K", 18, DType::kQ6_K}, GgufMix{"F16", 1, DType::kF16},
     GgufMix{"BF16", 32, DType::kBF16},
 };
-
-bool is_block(DType type) { return dtype_info(type).block_elements > 1; }
 
 char upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
@@ -94,7 +93,7 @@ bool is_gguf_matrix(std::string_view stored_name, const std::vector<int64_t>& sh
 GgufTypeChoice choose_gguf_type(const GgufMix& mix, const GgufModelFacts& model, std::string_view stored_name,
                                 const std::vector<int64_t>& shape) {
   if (!is_gguf_matrix(stored_name, shape)) return {DType::kF32, DType::kF32};
-  if (!is_block(mix.base)) return {mix.base, mix.base};
+  if (!is_gguf_block_type(mix.base)) return {mix.base, mix.base};
   const DType wanted = wanted_type(mix, model, stored_name, shape.back());
   return {filled_type(wanted, shape.back()), wanted};
 }

@@ -180,15 +180,4 @@ std::optional<GgufPlace> gguf_place(const GgufArchitecture& architecture, std::s
   return place;
 }
 
-Buffer interleave_rows(const Buffer& rows, int64_t heads, size_t row_bytes) {
-  std::byte* out = nullptr;
-  Buffer result = Buffer::allocate(rows.size_bytes(), out);
-  const size_t count = rows.size_bytes() / row_bytes, head_dim = count / static_cast<size_t>(heads);
-  for (size_t row = 0; row < count; ++row) {
-    const size_t within = row % head_dim, from = row - within + within / 2 + within % 2 * (head_dim / 2);
-    std::ranges::copy(rows.bytes().subspan(from * row_bytes, row_bytes), out + row * row_bytes);
-  }
-  return result;
-}
-
 }  // namespace quaver::models

@@ -37,8 +37,4 @@ struct GgufPlace {
 // By the name under which `model.` and `lm_head.` begin; nothing when the architecture has no place for it.
 std::optional<GgufPlace> gguf_place(const GgufArchitecture& architecture, std::string_view name);
 
-// Rows of each of `heads` heads, `row_bytes` long, from (half, pair) to (pair, half): row 2j + h of a head is
-// its row j + h * d/2. Precondition: an even number of rows for each head.
-Buffer interleave_rows(const Buffer& rows, int64_t heads, size_t row_bytes);
-
 }  // namespace quaver::models

@@ -45,6 +45,10 @@ DType dtype_of(at::ScalarType type) {
   fail(ErrorKind::kInternal, "no storage dtype for torch's ", c10::toString(type));
 }
 
+bool is_floating(DType dtype) {
+  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF64;
+}
+
 at::Tensor tensor_over(const TensorView& view, std::string_view what) {
   auto type = scalar_type_of(view.dtype);
   require(type.has_value(), ErrorKind::kBadFile, what, ": dtype ", dtype_info(view.dtype).name,

@@ -13,10 +13,6 @@ namespace quaver::nn {
 
 namespace {
 
-bool is_floating(DType dtype) {
-  return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF16 || dtype == DType::kF64;
-}
-
 std::string joined(const std::vector<std::string>& names, size_t limit) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), limit); ++i) text += (i ? ", " : "") + names[i];

@@ -32,10 +32,6 @@ Target target_of(const std::string& name) {
   return found->second;
 }
 
-bool is_floating(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32;
-}
-
 class Converter {
  public:
   Converter(const ConvertOptions& options, ProgressSink& progress)
@@ -74,7 +70,7 @@ class Converter {
  private:
   // Tensors that decide are no more narrow than they were.
   TensorView cast(const TensorView& view, bool is_wide = false) const {
-    if (!is_floating(view.dtype) || (is_wide && target_.type != at::kFloat)) return view;
+    if (!nn::is_floating(view.dtype) || (is_wide && target_.type != at::kFloat)) return view;
     return nn::view_of(nn::tensor_over(view, options_.model).to(target_.type));
   }
 

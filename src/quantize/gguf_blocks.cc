@@ -8,6 +8,7 @@
 
 #include "checkpoint/gguf_dequantize.h"
 #include "checkpoint/gguf_quantize.h"
+#include "checkpoint/little_endian.h"
 #include "numerics/half.h"
 
 namespace quaver::quantize {
@@ -70,18 +71,17 @@ constexpr std::array kBlockForms = {BlockForm{DType::kQ4_0, 8, 0, 15, false},
                                     BlockForm{DType::kQ4_1, 0, 0, 15, true},
                                     BlockForm{DType::kQ8_0, 0, -128, 127, false}};
 
-void put_16(std::byte*& out, uint16_t bits) {
-  *out++ = static_cast<std::byte>(bits & 0xff);
-  *out++ = static_cast<std::byte>(bits >> 8);
-}
-
 // False when a code or a number doesn't fit.
 bool put_block(const CodeReader& reader, const BlockForm& form, int64_t row, int64_t col, std::byte* out) {
   const size_t group = reader.group(row, col);
   const auto scale = in_half(reader.scale(group)), minimum = in_half(reader.minimum(group));
   if (!scale || (form.has_minimum && !minimum)) return false;
-  put_16(out, *scale);
-  if (form.has_minimum) put_16(out, *minimum);
+  write_little_endian(out, *scale, 2);
+  out += 2;
+  if (form.has_minimum) {
+    write_little_endian(out, *minimum, 2);
+    out += 2;
+  }
   const int zero = form.has_minimum ? 0 : reader.zero(group);
   for (int64_t i = 0; i < kGgufBlock; ++i) {
     const int code = reader.code(row, col + i) - zero + form.shift;

@@ -86,8 +86,8 @@ class GgufExporter {
     const auto most = std::ranges::max_element(types_, {}, [](const auto& type) { return type.second; });
     const DType main_type = most == types_.end() ? DType::kF32 : most->first;
     metadata.add_u32("general.file_type", mix_ ? mix_->file_type : file_type_of(main_type));
-    const bool blocks = std::ranges::any_of(
-        types_, [](const auto& type) { return dtype_info(type.first).block_elements > 1; });
+    const bool blocks =
+        std::ranges::any_of(types_, [](const auto& type) { return is_gguf_block_type(type.first); });
     constexpr uint32_t kQuantizationVersion = 2;
     if (blocks) metadata.add_u32("general.quantization_version", kQuantizationVersion);
   }

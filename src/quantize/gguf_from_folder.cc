@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "checkpoint/gguf_dequantize.h"
 #include "models/gguf_names.h"
+#include "models/gguf_rows.h"
 #include "models/gguf_write_keys.h"
 #include "models/gguf_write_tokenizer.h"
 #include "models/llm/decoder.h"
@@ -222,10 +223,8 @@ class GgufOfFolder : public GgufModel {
 
   Buffer arranged(const Buffer& bytes, const GgufPiece& piece) const {
     if (!piece.place.interleaved) return bytes;
-    const auto rows = static_cast<size_t>(tensors_[index_.at(piece.place.stored_name)].shape.at(0));
-    return models::interleave_rows(bytes,
-                                   piece.place.is_key ? config_.info.num_kv_heads : config_.info.num_heads,
-                                   bytes.size_bytes() / rows);
+    const int64_t heads = piece.place.is_key ? config_.info.num_kv_heads : config_.info.num_heads;
+    return models::interleaved_rows(bytes, heads, tensors_[index_.at(piece.place.stored_name)].shape.at(0));
   }
 
   DType kept_type_of(const Loaded& loaded, const std::string& name) const {

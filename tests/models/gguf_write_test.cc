@@ -8,6 +8,7 @@
 #include "checkpoint/gguf_types.h"
 #include "models/gguf_mix.h"
 #include "models/gguf_names.h"
+#include "models/gguf_rows.h"
 
 namespace quaver::models {
 namespace {
@@ -45,12 +46,13 @@ TEST(GgufPlaces, UnknownNamesHaveNone) {
   EXPECT_EQ(gguf_place(architecture, "model.layers.3.mlp.experts.12.up_proj.weight")->expert, 12);
 }
 
-TEST(GgufPlaces, RowsInterleave) {
+TEST(GgufRows, InterleaveAndPart) {
   const std::vector<uint8_t> rows = {0,  0,  1,  1,  2,  2,  3,  3,
                                      10, 10, 11, 11, 12, 12, 13, 13};  // 2 heads of 4 rows
-  const Buffer out = interleave_rows(Buffer::copy_of(rows), 2, 2);
+  const Buffer out = interleaved_rows(Buffer::copy_of(rows), 2, 8);
   const std::vector<uint8_t> expected = {0, 0, 2, 2, 1, 1, 3, 3, 10, 10, 12, 12, 11, 11, 13, 13};
   EXPECT_TRUE(std::ranges::equal(out.as<uint8_t>(), expected));
+  EXPECT_TRUE(std::ranges::equal(parted_rows(out, 2, 8).as<uint8_t>(), rows));
 }
 
 TEST(GgufMixTest, TypesAreThoseOfLlamaCpp) {
