@@ -65,7 +65,7 @@ void ImageJob::start() {
       check_finite(encoded.mean, "vae", "for the source picture");
       source.push_back(pack(encoded.sample(random.draw(shape).to(device)).to(at::kFloat)));
     }
-    noise.push_back(pack(random.draw(shape)).to(device));
+    noise.push_back((spec.noise.defined() ? spec.noise : pack(random.draw(shape))).to(device));
     if (spec.mask) {
       // The nearest pixel of each latent's square is its first.
       const at::Tensor coarse = mask_of(*spec.mask).slice(2, 0, {}, scale).slice(3, 0, {}, scale);

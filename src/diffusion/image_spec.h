@@ -18,6 +18,7 @@ struct ImageSpec {
   int64_t text_tokens = 0;  // what the longer text encoder is given
   Guidance guidance;
   uint64_t seed = 0;
+  at::Tensor noise;  // float32 [1, tokens, channels]: what a job starts from in place of the seed's draw
   // Start from this picture, of width x height, instead of from noise; and redo only where the mask, of the
   // same size, is white (128 and above).
   std::shared_ptr<const Image> source;

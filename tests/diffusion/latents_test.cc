@@ -19,7 +19,7 @@ TEST(LatentsTest, NoiseIsThatOfTorchWithTheSameSeed) {
   const json goldens = read_json_file(std::string(QUAVER_TEST_DATA) + "/golden/diffusion/schedules.json");
   for (const json& row : goldens.at("noise")) {
     const auto shape = row.at("shape").get<std::vector<int64_t>>();
-    const at::Tensor noise = seeded_noise(row.at("seed").get<uint64_t>(), shape).flatten();
+    const at::Tensor noise = SeededNoise(row.at("seed").get<uint64_t>()).draw(shape).flatten();
     ASSERT_EQ(noise.numel(), static_cast<int64_t>(row.at("values").size()));
     for (int64_t i = 0; i < noise.numel(); ++i)
       EXPECT_EQ(noise[i].item<float>(), row.at("values")[static_cast<size_t>(i)].get<float>());

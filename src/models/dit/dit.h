@@ -52,6 +52,9 @@ class DitBlock {
   virtual ~DitBlock() = default;
   // Differentiable when a weight requires a gradient.
   virtual DitState forward(const DitState& state, const DitContext& context) const = 0;
+  // The picture's stream as the attention sees it, normalized and modulated: what step caches watch.
+  virtual at::Tensor modulated_input(const DitState& state,
+                                     const DitContext& context) const = 0;  // [batch, tokens, width]
   // The layers a quantizer may touch, by checkpoint name relative to the block.
   virtual std::vector<NamedLinear> linears() = 0;
   // Lays weights out for their kernels now instead of on first use.

@@ -135,8 +135,11 @@ class FluxStream {
   std::vector<at::Tensor> modulation(const DitContext& context) const {
     return modulation_.forward(context.condition).chunk(6, -1);
   }
+  at::Tensor normed(const at::Tensor& x, const std::vector<at::Tensor>& m) const {
+    return nn::modulated_norm(x, m[0], m[1], kNormEps);
+  }
   Heads heads(const at::Tensor& x, const std::vector<at::Tensor>& m) const {
-    return heads_.forward(nn::modulated_norm(x, m[0], m[1], kNormEps));
+    return heads_.forward(normed(x, m));
   }
   at::Tensor finish(const at::Tensor& x, const at::Tensor& attended, const std::vector<at::Tensor>& m) const {
     at::Tensor y = nn::gated_sum(x, m[2], flux_rows(out_, attended));
@@ -181,6 +184,10 @@ class FluxDoubleBlock : public DitBlock {
     };
   }
 
+  at::Tensor modulated_input(const DitState& state, const DitContext& context) const override {
+    return image_.normed(state.image, image_.modulation(context));
+  }
+
   std::vector<NamedLinear> linears() override {
     std::vector<NamedLinear> out;
     image_.list(out, 0);
@@ -213,6 +220,11 @@ class FluxSingleBlock : public DitBlock {
     const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, at::cat({attended, inner}, -1))));
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {y.narrow(1, text_tokens, image_tokens), y.narrow(1, 0, text_tokens)};
+  }
+
+  at::Tensor modulated_input(const DitState& state, const DitContext& context) const override {
+    const std::vector<at::Tensor> m = modulation_.forward(context.condition).chunk(3, -1);
+    return nn::modulated_norm(state.image, m[0], m[1], kNormEps);
   }
 
   std::vector<NamedLinear> linears() override {
