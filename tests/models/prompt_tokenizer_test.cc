@@ -101,6 +101,25 @@ TEST(PromptTokenizerTest, TheMapNamesThePaddingTokenWhereTheConfigDoesNot) {
   EXPECT_EQ(ids[3], ids[1]);  // the prompt's own token
 }
 
+TEST(PromptTokenizerTest, MergesMayHaveLinesOfWindows) {
+  PromptFolder folder("tokenizer", {"vocab.json", "merges.txt", "tokenizer_config.json"});
+  std::ifstream merges(kShapes / "tokenizer/merges.txt");
+  std::string text;
+  for (std::string line; std::getline(merges, line);) text += line + "\r\n";
+  folder.write("merges.txt", text);
+  expect_prompts(PromptTokenizer(folder.path()), "tokenizer");
+}
+
+TEST(PromptTokenizerTest, WhatTheVocabularyLacksBecomesTheUnknownToken) {
+  PromptFolder folder("tokenizer", {"vocab.json", "merges.txt", "tokenizer_config.json"});
+  json vocabulary = read_json_file((folder.path() / "vocab.json").string());
+  for (const char* piece : {"~", "~</w>"}) vocabulary.erase(piece);
+  folder.write("vocab.json", vocabulary.dump());
+  const EncodedPrompt got = PromptTokenizer(folder.path()).encode("~", 4);
+  EXPECT_EQ(got.length, 3);
+  EXPECT_EQ(values_of(got.ids)[1], vocabulary.at("<|endoftext|>").get<int64_t>());
+}
+
 std::string prompt_refusal(const PromptFolder& folder) {
   try {
     PromptTokenizer tokenizer(folder.path());

@@ -20,7 +20,7 @@ namespace {
 
 const std::string kTextEncoders = std::string(QUAVER_TEST_DATA) + "/golden/text_encoder/";
 // Products in series per block: q, scores, mix, out, up, down; and norms. The widest inner size.
-constexpr double kSumsPerTextBlock = 8, kTextWidth = 128;
+constexpr double kSumsPerTextBlock = 8, kTextWidth = 128, kTrainedWidth = 512;
 
 struct TextGolden {
   std::unique_ptr<Checkpoint> checkpoint;
@@ -181,7 +181,38 @@ TEST(QuantizedTextEncoderTest, RoundedActivationsStayClose) {
   EXPECT_LE(text_error(encoder->forward(golden.tensor("ids")).rows, golden.tensor("rows")), 0.03);
 }
 
-// By central differences in float64.
+// The trained model, as diffusers' pipeline calls it: without masks.
+TEST(TrainedTextEncoderTest, EqualsTheReferenceRun) {
+  c10::InferenceMode no_gradients;
+  const std::filesystem::path folder =
+      std::filesystem::path(QUAVER_TEST_DATA).parent_path() / "models/shapes-flux";
+  const std::string file = std::string(QUAVER_TEST_DATA) + "/golden/models/shapes-flux.safetensors";
+  const nn::LoadOptions options{.exact_activations = true};
+  const auto clip = load_text(*open_hugging_face_folder(folder / "text_encoder"), options),
+             t5 = load_text(*open_hugging_face_folder(folder / "text_encoder_2"), options);
+  auto ratio = [&](const at::Tensor& got, const std::string& name) {
+    return error_ratio(got, read_tensor(file, name), kEpsilonF32, text_depth(3), kTrainedWidth);
+  };
+  for (int n = 0; n < 3; ++n) {
+    const at::Tensor clip_ids = read_tensor(file, cat(n, ".clip_ids")).to(at::kLong),
+                     t5_ids = read_tensor(file, cat(n, ".t5_ids")).to(at::kLong);
+    EXPECT_LE(ratio(clip->forward(clip_ids).pooled, cat(n, ".clip_pooled")), 1) << n;
+    EXPECT_LE(ratio(t5->forward(t5_ids).rows, cat(n, ".t5_hidden")), 1) << n;
+  }
+}
+
+// The derivative of `loss` by one element of x: from the graph, and by central differences in float64.
+template <class Loss>
+void expect_gradient(const Loss& loss, const at::Tensor& x, const std::string& what) {
+  at::Tensor tuned = x.clone().set_requires_grad(true), up = x.clone(), down = x.clone();
+  loss(tuned).backward();
+  const double step = 1e-5, analytic = tuned.grad().flatten()[130].template item<double>();
+  up.flatten()[130] += step, down.flatten()[130] -= step;
+  const double numeric = (loss(up) - loss(down)).template item<double>() / (2 * step);
+  EXPECT_NEAR(analytic, numeric, 1e-7 + 1e-5 * std::abs(numeric)) << what;
+  EXPECT_NE(analytic, 0) << what;
+}
+
 TEST(TextEncoderGradientTest, BlocksHaveGradients) {
   for (const char* name : {"clip", "t5", "umt5", "qwen3"}) {
     TextGolden golden = open_text_golden(name);
@@ -189,21 +220,16 @@ TEST(TextEncoderGradientTest, BlocksHaveGradients) {
     const at::Tensor hidden = golden.tensor("hidden")[0].to(at::kDouble);
     const TextContext context = encoder->context(hidden.size(1));
     TextBlock& block = encoder->block(0);
+    auto loss = [&](const at::Tensor& x) { return block.forward(x, context).square().mean(); };
+    expect_gradient(loss, hidden, cat(name, " hidden"));
     for (NamedLinear& layer : block.linears()) {
       const at::Tensor weight = layer.linear->dense_weight().clone();
-      auto loss = [&](const at::Tensor& w) {
+      auto with = [&](const at::Tensor& w) {
         layer.linear->set_dense_weight(w);
-        return block.forward(hidden, context).square().mean();
+        return loss(hidden);
       };
-      at::Tensor tuned = weight.clone().set_requires_grad(true);
-      loss(tuned).backward();
-      const double analytic = tuned.grad()[1][2].item<double>(), step = 1e-5;
-      at::Tensor up = weight.clone(), down = weight.clone();
-      up[1][2] += step, down[1][2] -= step;
-      const double numeric = (loss(up) - loss(down)).item<double>() / (2 * step);
-      EXPECT_NEAR(analytic, numeric, 1e-7 + 1e-5 * std::abs(numeric)) << name << " " << layer.name;
-      EXPECT_NE(analytic, 0) << name << " " << layer.name;
-      loss(weight);
+      expect_gradient(with, weight, cat(name, " ", layer.name));
+      layer.linear->set_dense_weight(weight);
     }
   }
 }
