@@ -10,8 +10,8 @@
 
 namespace quaver {
 
-// The most that one picture may be. Decoding holds up to 4 bytes a pixel (7 for a progressive JPEG) besides
-// the bytes given, so whoever decodes several at once multiplies.
+// The most that one picture may be. Besides the bytes given, decoding holds 4 to 7 bytes a pixel, and 9 to 12
+// for a progressive JPEG; whoever decodes several at once multiplies.
 struct ImageLimits {
   int64_t max_pixels = int64_t{1} << 26;  // 67 million: 8192 x 8192
   size_t max_bytes = size_t{64} << 20;
