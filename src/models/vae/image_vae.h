@@ -1,5 +1,4 @@
-// An autoencoder of pictures as pipelines see it: pictures to latents and back, whole, one by one or in
-// tiles.
+// An autoencoder of pictures as pipelines see it: pictures to latents and back, whole or in tiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
+#include <map>
 #include <optional>
-#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
