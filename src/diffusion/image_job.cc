@@ -80,23 +80,30 @@ void ImageJob::start() {
   latents_ = noised(source_, noise_, schedule_.sigmas.front());
 }
 
-at::Tensor ImageJob::velocity(double sigma) {
+models::DitInput ImageJob::next_input() const {
   const Guidance& guidance = specs_.front().guidance;
   const int64_t batch = latents_.size(0), branches = guidance.branches();
   auto both = [&](const at::Tensor& a, const at::Tensor& b) {
     return branches > 1 && a.defined() ? at::cat({a, b}) : a;
   };
   const at::TensorOptions number = latents_.options();
-  models::DitInput input{.latents = repeated(latents_, branches),
-                         .text = both(positive_.text, negative_.text),
-                         .pooled = both(positive_.pooled, negative_.pooled),
-                         .sigma = at::full({branches * batch}, sigma, number),
-                         .rope = rope_};
+  models::DitInput input{
+      .latents = repeated(latents_, branches),
+      .text = both(positive_.text, negative_.text),
+      .pooled = both(positive_.pooled, negative_.pooled),
+      .sigma = at::full({branches * batch}, schedule_.sigmas.at(static_cast<size_t>(done_)), number),
+      .rope = rope_};
   if (pipeline_.transformer().info().takes_guidance)
     input.guidance = at::full({branches * batch}, guidance.embedded, number);
-  const at::Tensor out = cache_.forward(pipeline_.transformer(), input);
+  return input;
+}
+
+at::Tensor ImageJob::velocity() {
+  const Guidance& guidance = specs_.front().guidance;
+  const int64_t batch = latents_.size(0);
+  const at::Tensor out = cache_.forward(pipeline_.transformer(), next_input());
   check_finite(out, "transformer", cat("at step ", done_ + 1, " of ", steps()));
-  if (branches == 1) return out.to(at::kFloat);
+  if (guidance.branches() == 1) return out.to(at::kFloat);
   return guided(guidance, out.narrow(0, 0, batch), out.narrow(0, batch, batch));
 }
 
@@ -104,7 +111,7 @@ void ImageJob::step() {
   c10::InferenceMode no_gradients;
   const double sigma = schedule_.sigmas.at(static_cast<size_t>(done_));
   const double next = schedule_.sigmas.at(static_cast<size_t>(done_) + 1);
-  last_velocity_ = velocity(sigma);
+  last_velocity_ = velocity();
   latents_ = euler_step(latents_, last_velocity_, sigma, next);
   if (mask_.defined()) latents_ = (1 - mask_) * noised(source_, noise_, next) + mask_ * latents_;
   ++done_;

@@ -26,7 +26,10 @@ class ImageJob {
   int64_t prompt_tokens(size_t index) const { return prompt_tokens_.at(index); }
   const std::vector<std::string>& notes() const { return notes_; }  // what was cut off prompts
 
-  // Precondition: steps_done() < steps(). Error(kNonFinite) naming the component.
+  // What the transformer sees at the next step: all pictures' positive branches, then the negative ones.
+  // Precondition: steps_done() < steps().
+  models::DitInput next_input() const;
+  // Same precondition. Error(kNonFinite) naming the component.
   void step();
   // The latents as tokens, float32, on the device.
   const at::Tensor& latents() const { return latents_; }  // [batch, tokens, channels]
@@ -43,7 +46,7 @@ class ImageJob {
 
   Branch encode(const std::function<std::string_view(const ImageSpec&)>& prompt_of);
   void start();
-  at::Tensor velocity(double sigma);
+  at::Tensor velocity();
   at::Tensor unpacked(const at::Tensor& tokens, size_t index) const;  // [1, c, h, w]
 
   const ImagePipeline& pipeline_;

@@ -1,10 +1,9 @@
 // The table of families: one row each.
-#include "diffusion/family.h"
-
 #include <algorithm>
 #include <array>
 
 #include "diffusion/families/rows.h"
+#include "diffusion/family.h"
 
 namespace quaver::diffusion {
 
