@@ -2,11 +2,9 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -18,17 +16,14 @@
 #include "checkpoint/staged_tensors.h"
 #include "formats/format.h"
 #include "models/llm/causal_lm.h"
-#include "models/tokenizer_files.h"
 #include "nn/weight_source.h"
 #include "quantize/block_facts.h"
 #include "quantize/export.h"
 #include "quantize/head_rows.h"
+#include "quantize/job_plan.h"
 #include "quantize/job_recipe.h"
 #include "quantize/layer_rounding.h"
-#include "quantize/model_layers.h"
 #include "quantize/output_folder.h"
-#include "quantize/recipe.h"
-#include "quantize/scheme_search.h"
 #include "quantize/staged_checkpoint.h"
 
 namespace quaver::quantize {
@@ -44,11 +39,6 @@ int64_t peak_memory_bytes() {
   struct rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<int64_t>(usage.ru_maxrss) * 1024;
-}
-
-const char* method_name(Method method) {
-  constexpr std::array kNames = {"rtn", "opt-rtn", "autoround"};
-  return kNames[static_cast<size_t>(method)];
 }
 
 const Format& writable_format(const std::string& name) {
@@ -84,14 +74,18 @@ class Job {
     auto start = Clock::now();
     refuse_source_as_target();
     require_free_output(options_.output_dir, options_.resume, options_.overwrite);
-    check_cache();
-    plan_layers();
-    recipe_ = make_recipe();
-    format_.config_json(recipe_);  // refuses what this format has no words for, before any work
-    if (is_calibrated()) calibrate();
-    OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
+    plan_ = plan_job({.options = options_,
+                      .format = format_,
+                      .source = *source_,
+                      .shell = *shell_,
+                      .load_block = [this](int64_t block) { return source_block(block); }},
+                     *listener_.progress);
+    if (listener_.on_plan) listener_.on_plan(plan_.in_order);
+    if (plan_.calibrated) calibrate();
+    OutputFolder folder(options_.output_dir, job_fingerprint(options_, plan_), options_.resume,
+                        options_.overwrite);
     staged_ = std::make_unique<StagedTensors>(folder.staging());
-    if (is_calibrated()) embed_calibration();
+    if (plan_.calibrated) embed_calibration();
     for (int64_t block = 0; block < num_blocks(); ++block) process_block(block);
     report_.bytes = write_result(folder.result());
     report_.seconds = seconds_since(start);
@@ -106,10 +100,7 @@ class Job {
   // Where it is quantized, the head is one more block behind the others, whose one layer has its full name.
   int64_t num_blocks() const { return shell_->info().num_layers + (quantizes_head() ? 1 : 0); }
   bool is_head(int64_t block) const { return block == shell_->info().num_layers; }
-  bool quantizes_head() const {
-    auto head = decisions_.find(shell_->info().head);
-    return head != decisions_.end() && head->second.scheme.bits != 16;
-  }
+  bool quantizes_head() const { return plan_.quantizes(shell_->info().head); }
 
   std::string block_prefix(int64_t block) const {
     return is_head(block) ? "" : cat(shell_->info().blocks_prefix, ".", block, ".");
@@ -129,108 +120,6 @@ class Job {
     return names;
   }
 
-  void check_cache() const {
-    if (!options_.fp8_kv_cache) return;
-    require(format_.pack_kv != nullptr, ErrorKind::kInvalidInput, "--kv_cache_dtype: format '",
-            options_.format,
-            "' has no words for a quantized cache; auto_round, llm_compressor and modelopt have");
-    require(!shell_->info().latent_attention, ErrorKind::kUnsupported, options_.model,
-            ": its attention caches latent rows, for which there are no scales; leave --kv_cache_dtype out");
-  }
-
-  void plan_layers() {
-    std::vector<LayerShape> shapes = quantizable_layers(*shell_, *source_);
-    if (options_.rules.quant_head) shapes.push_back(head_layer(*shell_, *source_));
-    std::vector<LayerDecision> decided = decide_layers(options_.rules, shapes);
-    if (options_.mean_bits > 0) {
-      MixedBits mixed = mix(shapes, std::move(decided));
-      decided = std::move(mixed.decisions);
-      base_ = most_used_scheme(shapes, decided, base_);
-      report_.scheme = mixed.summary;
-    }
-    for (const LayerDecision& decision : decided) decisions_[decision.name] = decision;
-    std::vector<LayerDecision> in_order;
-    for (const LayerShape& shape : shapes) in_order.push_back(decisions_.at(shape.name));
-    require_whole_groups(shapes);
-    if (listener_.on_plan) listener_.on_plan(in_order);
-  }
-
-  void require_whole_groups(const std::vector<LayerShape>& shapes) const {
-    if (!format_.whole_groups) return;
-    for (const LayerShape& shape : shapes) {
-      const Scheme& scheme = decisions_.at(shape.name).scheme;
-      const int64_t group = scheme.bits == 16 ? 0 : form_of(scheme, format_).group.cols;
-      require(group <= 0 || shape.in <= group || shape.in % group == 0, ErrorKind::kInvalidInput, "--format ",
-              options_.format, " holds whole groups alone, and the ", shape.in, " input channels of layer '",
-              shape.name, "' are no whole number of groups of ", group,
-              "; take another --group_size or leave such layers at 16 bits (--ignore_layers)");
-    }
-  }
-
-  MixedBits mix(const std::vector<LayerShape>& shapes, std::vector<LayerDecision> decided) {
-    const SchemeSearch search{
-        .options = options_.scheme_options.empty() ? default_options(base_) : options_.scheme_options,
-        .mean_bits = options_.mean_bits,
-        .rounding = rounding_method(),
-        .seed = options_.tune.seed};
-    const CalibrationSet text = load_text(search_text(options_.calibration));
-    return search_schemes(
-        search, shapes, std::move(decided), format_, *shell_,
-        [this](int64_t block) { return source_block(block); },
-        token_tensor(text).view({text.num_rows, text.seqlen}), *listener_.progress);
-  }
-
-  RoundingMethod rounding_method() const {
-    return options_.method == Method::kRtn ? RoundingMethod::kPlain : RoundingMethod::kSearched;
-  }
-
-  Recipe make_recipe() const {
-    Recipe recipe = recipe_of(base_, decisions_, format_);
-    recipe.fp8_kv_cache = options_.fp8_kv_cache;
-    recipe.block_names = {shell_->info().blocks_prefix};
-    std::vector<std::string> layers;
-    for (const auto& [name, decision] : decisions_) layers.push_back(name);
-    recipe.plain_modules = plain_modules(*source_, layers, shell_->info().head);
-    bool tuned = options_.method == Method::kAutoRound;
-    recipe.tuning = {{"iters", tuned ? options_.tune.iters : 0}};
-    if (is_calibrated())
-      recipe.tuning.update({{"nsamples", options_.calibration.nsamples},
-                            {"seqlen", options_.calibration.seqlen},
-                            {"batch_size", options_.tune.batch_size}});
-    return recipe;
-  }
-
-  // Rounding alone needs no text, unless an input's scale is to be found.
-  bool is_calibrated() const {
-    return options_.method != Method::kRtn || options_.fp8_kv_cache ||
-           std::ranges::any_of(decisions_,
-                               [](const auto& entry) { return has_static_input_scale(entry.second.scheme); });
-  }
-
-  json fingerprint() const {
-    json overrides = json::object();
-    for (const auto& [name, value] : recipe_.layer_overrides) overrides[name] = value;
-    for (const auto& [name, form] : recipe_.form_overrides) overrides[name] = scheme_to_json(form);
-    return {{"model", std::filesystem::absolute(options_.model).string()},
-            {"format", options_.format},
-            {"method", method_name(options_.method)},
-            {"scheme", to_string(base_)},
-            {"layer_config", overrides},
-            {"quant_lm_head", quantizes_head()},
-            {"fp8_kv_cache", options_.fp8_kv_cache},
-            {"iters", options_.tune.iters},
-            {"lr", options_.tune.lr},
-            {"minmax_lr", options_.tune.minmax_lr},
-            {"batch_size", options_.tune.batch_size},
-            {"gradient_accumulate_steps", options_.tune.gradient_accumulate_steps},
-            {"enable_minmax_tuning", options_.tune.tune_minmax},
-            {"best", options_.tune.use_best},
-            {"seed", options_.tune.seed},
-            {"dataset", options_.calibration.dataset},
-            {"nsamples", options_.calibration.nsamples},
-            {"seqlen", options_.calibration.seqlen}};
-  }
-
   void refuse_source_as_target() const {
     namespace fs = std::filesystem;
     require(!fs::exists(options_.output_dir) || !fs::equivalent(options_.output_dir, source_->path()),
@@ -238,18 +127,8 @@ class Job {
             " is the model's own folder");
   }
 
-  CalibrationSet load_text(const CalibrationOptions& wanted) const {
-    return load_calibration(*models::open_tokenizer(options_.model), wanted);
-  }
-
-  at::Tensor token_tensor(const CalibrationSet& text) const {
-    at::Tensor ids = at::empty({text.num_rows * text.seqlen}, at::kLong);
-    std::copy(text.tokens.begin(), text.tokens.end(), ids.data_ptr<int64_t>());
-    return ids.to(options_.device);
-  }
-
   void calibrate() {
-    calibration_ = load_text(options_.calibration);
+    calibration_ = load_text(options_.model, options_.calibration);
     report_.calibration = cat(calibration_.source, ": ", calibration_.num_rows, " of ",
                               calibration_.wanted_rows, " rows of ", calibration_.seqlen, " tokens");
     if (listener_.on_calibration) listener_.on_calibration(calibration_);
@@ -257,7 +136,7 @@ class Job {
 
   void embed_calibration() {
     at::NoGradGuard no_grad;
-    at::Tensor rows = shell_->embed(token_tensor(calibration_)).to(load_.compute_dtype);
+    at::Tensor rows = shell_->embed(token_tensor(calibration_, options_.device)).to(load_.compute_dtype);
     exact_.rows = rows.view({calibration_.num_rows, calibration_.seqlen, -1});
     quantized_.rows = exact_.rows.clone();
     calibration_.tokens = {};
@@ -266,18 +145,18 @@ class Job {
   void process_block(int64_t block) {
     auto start = Clock::now();
     std::string part = part_name(block);
-    if (is_head(block) && is_calibrated()) draw_positions();
+    if (is_head(block) && plan_.calibrated) draw_positions();
     if (!staged_->has(part)) {
       BlockReport made = quantize_block(block);
       made.seconds = seconds_since(start);
       stage(block, made);
       finish_block(made);
     } else {
-      if (is_calibrated() && !is_head(block)) advance_exact_chain(*source_block(block), block);
+      if (plan_.calibrated && !is_head(block)) advance_exact_chain(*source_block(block), block);
       finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
     }
     layers_.clear();
-    if (is_calibrated() && !is_head(block)) advance_quantized_chain(block);
+    if (plan_.calibrated && !is_head(block)) advance_quantized_chain(block);
     for (const std::string& name : tensors_of(block)) source_->release(name);
   }
 
@@ -306,7 +185,7 @@ class Job {
     BlockReport report{.index = index};
     std::unique_ptr<models::DecoderBlock> block = source_block(index);
     for (auto& linear : block->linears()) {
-      const LayerDecision& decision = decisions_.at(block_prefix(index) + linear.name);
+      const LayerDecision& decision = plan_.decisions.at(block_prefix(index) + linear.name);
       report.layers.push_back({.name = decision.name,
                                .scheme_name = to_string(decision.scheme),
                                .scheme = decision.scheme,
@@ -318,7 +197,7 @@ class Job {
                            .result = nullptr});
     }
     share_largest_weights();
-    if (is_calibrated()) observe(*block, index, report);
+    if (plan_.calibrated) observe(*block, index, report);
     if (options_.method == Method::kAutoRound)
       tune(*block, index, report);
     else
@@ -389,7 +268,7 @@ class Job {
   void round_layers(int64_t block) {
     for (TunedLayer& layer : layers_) {
       auto result = std::make_shared<QuantWeight>(
-          round_layer(layer, rounding_method(), block_prefix(block) + layer.layer.name));
+          round_layer(layer, rounding_method(options_.method), block_prefix(block) + layer.layer.name));
       result->activation = layer.activation;
       layer.result = std::move(result);
     }
@@ -400,7 +279,7 @@ class Job {
     std::vector<NamedTensor> tensors;
     for (const TunedLayer& layer : layers_) {
       validate(*layer.result, prefix + layer.layer.name);
-      for (NamedTensor& tensor : format_.pack(*layer.result, prefix + layer.layer.name, recipe_))
+      for (NamedTensor& tensor : format_.pack(*layer.result, prefix + layer.layer.name, plan_.recipe))
         tensors.push_back(std::move(tensor));
     }
     fill_sizes(report, tensors);
@@ -417,8 +296,7 @@ class Job {
     constexpr std::string_view kSuffix = ".weight";
     if (!name.ends_with(kSuffix)) return false;
     if (models::is_second_copy_of_head(shell_->info(), name)) return true;
-    auto found = decisions_.find(name.substr(0, name.size() - kSuffix.size()));
-    return found != decisions_.end() && found->second.scheme.bits != 16;
+    return plan_.quantizes(name.substr(0, name.size() - kSuffix.size()));
   }
 
   void fill_sizes(BlockReport& report, const std::vector<NamedTensor>& packed) const {
@@ -434,7 +312,7 @@ class Job {
 
   json result_config() const {
     json config = source_->config();
-    config["quantization_config"] = format_.config_json(recipe_);
+    config["quantization_config"] = format_.config_json(plan_.recipe);
     return config;
   }
 
@@ -449,7 +327,7 @@ class Job {
     report_.model = options_.model;
     report_.format = options_.format;
     report_.method = method_name(options_.method);
-    if (report_.scheme.empty()) report_.scheme = to_string(base_);
+    report_.scheme = plan_.mix.empty() ? to_string(plan_.base) : plan_.mix;
     for (const TensorInfo& info : source_->tensors())
       report_.source_bytes += static_cast<int64_t>(source_->stored_bytes(info));
     remove_tree(folder);
@@ -471,9 +349,7 @@ class Job {
   nn::LoadOptions load_;
   nn::WeightSource shell_source_;
   std::unique_ptr<models::CausalLm> shell_;
-  Scheme base_ = options_.rules.base;
-  std::map<std::string, LayerDecision> decisions_;
-  Recipe recipe_;
+  JobPlan plan_;
   CalibrationSet calibration_;
   std::unique_ptr<StagedTensors> staged_;
   Activations exact_, quantized_;   // outputs of the blocks so far: original weights, quantized weights

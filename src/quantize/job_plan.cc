@@ -1,0 +1,148 @@
+#include "quantize/job_plan.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+
+#include "base/error.h"
+#include "models/tokenizer_files.h"
+#include "quantize/job_recipe.h"
+#include "quantize/model_layers.h"
+#include "quantize/recipe.h"
+#include "quantize/scheme_search.h"
+
+namespace quaver::quantize {
+namespace {
+
+void check_cache(const PlannedModel& model) {
+  if (!model.options.fp8_kv_cache) return;
+  require(model.format.pack_kv != nullptr, ErrorKind::kInvalidInput, "--kv_cache_dtype: format '",
+          model.options.format,
+          "' has no words for a quantized cache; auto_round, llm_compressor and modelopt have");
+  require(!model.shell.info().latent_attention, ErrorKind::kUnsupported, model.options.model,
+          ": its attention caches latent rows, for which there are no scales; leave --kv_cache_dtype out");
+}
+
+MixedBits mix(const PlannedModel& model, const std::vector<LayerShape>& shapes,
+              std::vector<LayerDecision> decided, ProgressSink& progress) {
+  const JobOptions& options = model.options;
+  const SchemeSearch search{.options = options.scheme_options.empty() ? default_options(options.rules.base)
+                                                                      : options.scheme_options,
+                            .mean_bits = options.mean_bits,
+                            .rounding = rounding_method(options.method),
+                            .seed = options.tune.seed};
+  const CalibrationSet text = load_text(options.model, search_text(options.calibration));
+  return search_schemes(search, shapes, std::move(decided), model.format, model.shell, model.load_block,
+                        token_tensor(text, options.device).view({text.num_rows, text.seqlen}), progress);
+}
+
+void require_whole_groups(const PlannedModel& model, const std::vector<LayerShape>& shapes,
+                          const JobPlan& plan) {
+  if (!model.format.whole_groups) return;
+  for (const LayerShape& shape : shapes) {
+    const Scheme& scheme = plan.decisions.at(shape.name).scheme;
+    const int64_t group = scheme.bits == 16 ? 0 : form_of(scheme, model.format).group.cols;
+    require(group <= 0 || shape.in <= group || shape.in % group == 0, ErrorKind::kInvalidInput, "--format ",
+            model.options.format, " holds whole groups alone, and the ", shape.in,
+            " input channels of layer '", shape.name, "' are no whole number of groups of ", group,
+            "; take another --group_size or leave such layers at 16 bits (--ignore_layers)");
+  }
+}
+
+void choose_schemes(const PlannedModel& model, JobPlan& plan, ProgressSink& progress) {
+  const JobOptions& options = model.options;
+  std::vector<LayerShape> shapes = quantizable_layers(model.shell, model.source);
+  if (options.rules.quant_head) shapes.push_back(head_layer(model.shell, model.source));
+  plan.in_order = decide_layers(options.rules, shapes);
+  if (options.mean_bits > 0) {
+    MixedBits mixed = mix(model, shapes, std::move(plan.in_order), progress);
+    plan.in_order = std::move(mixed.decisions);
+    plan.base = most_used_scheme(shapes, plan.in_order, plan.base);
+    plan.mix = mixed.summary;
+  }
+  for (const LayerDecision& decision : plan.in_order) plan.decisions[decision.name] = decision;
+  require_whole_groups(model, shapes, plan);
+}
+
+bool needs_text(const JobOptions& options, const JobPlan& plan) {
+  return options.method != Method::kRtn || options.fp8_kv_cache ||
+         std::ranges::any_of(plan.in_order, [](const LayerDecision& decision) {
+           return has_static_input_scale(decision.scheme);
+         });
+}
+
+Recipe make_recipe(const PlannedModel& model, const JobPlan& plan) {
+  const JobOptions& options = model.options;
+  Recipe recipe = recipe_of(plan.base, plan.decisions, model.format);
+  recipe.fp8_kv_cache = options.fp8_kv_cache;
+  recipe.block_names = {model.shell.info().blocks_prefix};
+  std::vector<std::string> layers;
+  for (const auto& [name, decision] : plan.decisions) layers.push_back(name);
+  recipe.plain_modules = plain_modules(model.source, layers, model.shell.info().head);
+  bool tuned = options.method == Method::kAutoRound;
+  recipe.tuning = {{"iters", tuned ? options.tune.iters : 0}};
+  if (plan.calibrated)
+    recipe.tuning.update({{"nsamples", options.calibration.nsamples},
+                          {"seqlen", options.calibration.seqlen},
+                          {"batch_size", options.tune.batch_size}});
+  return recipe;
+}
+
+}  // namespace
+
+const char* method_name(Method method) {
+  constexpr std::array kNames = {"rtn", "opt-rtn", "autoround"};
+  return kNames[static_cast<size_t>(method)];
+}
+
+RoundingMethod rounding_method(Method method) {
+  return method == Method::kRtn ? RoundingMethod::kPlain : RoundingMethod::kSearched;
+}
+
+JobPlan plan_job(const PlannedModel& model, ProgressSink& progress) {
+  check_cache(model);
+  JobPlan plan{.base = model.options.rules.base};
+  choose_schemes(model, plan, progress);
+  plan.calibrated = needs_text(model.options, plan);
+  plan.recipe = make_recipe(model, plan);
+  model.format.config_json(plan.recipe);  // refuses what this format has no words for
+  return plan;
+}
+
+json job_fingerprint(const JobOptions& options, const JobPlan& plan) {
+  json overrides = json::object();
+  for (const auto& [name, value] : plan.recipe.layer_overrides) overrides[name] = value;
+  for (const auto& [name, form] : plan.recipe.form_overrides) overrides[name] = scheme_to_json(form);
+  return {{"model", std::filesystem::absolute(options.model).string()},
+          {"format", options.format},
+          {"method", method_name(options.method)},
+          {"scheme", to_string(plan.base)},
+          {"layer_config", overrides},
+          {"quant_lm_head", !layers_outside_blocks(plan.recipe).empty()},
+          {"fp8_kv_cache", options.fp8_kv_cache},
+          {"iters", options.tune.iters},
+          {"lr", options.tune.lr},
+          {"minmax_lr", options.tune.minmax_lr},
+          {"batch_size", options.tune.batch_size},
+          {"gradient_accumulate_steps", options.tune.gradient_accumulate_steps},
+          {"enable_minmax_tuning", options.tune.tune_minmax},
+          {"best", options.tune.use_best},
+          {"seed", options.tune.seed},
+          {"dataset", options.calibration.dataset},
+          {"nsamples", options.calibration.nsamples},
+          {"seqlen", options.calibration.seqlen}};
+}
+
+CalibrationSet load_text(const std::string& model, const CalibrationOptions& wanted) {
+  return load_calibration(*models::open_tokenizer(model), wanted);
+}
+
+at::Tensor token_tensor(const CalibrationSet& text, at::Device device) {
+  at::Tensor ids = at::empty({text.num_rows * text.seqlen}, at::kLong);
+  std::copy(text.tokens.begin(), text.tokens.end(), ids.data_ptr<int64_t>());
+  return ids.to(device);
+}
+
+}  // namespace quaver::quantize

@@ -1,0 +1,62 @@
+// What a job is going to do, decided before any work: a scheme for each layer, and what the format is told.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/progress.h"
+#include "checkpoint/checkpoint.h"
+#include "formats/format.h"
+#include "models/llm/causal_lm.h"
+#include "quantize/calibration.h"
+#include "quantize/job.h"
+#include "quantize/layer_rounding.h"
+#include "quantize/scheme.h"
+
+namespace quaver::quantize {
+
+// Borrows all of it.
+struct PlannedModel {
+  const JobOptions& options;
+  const Format& format;
+  const Checkpoint& source;  // plain
+  const models::CausalLm& shell;
+  std::function<std::unique_ptr<models::DecoderBlock>(int64_t)> load_block;
+};
+
+struct JobPlan {
+  Scheme base;                                     // of most weights
+  std::map<std::string, LayerDecision> decisions;  // by layer
+  std::vector<LayerDecision> in_order;             // the same in the model's order, the head last
+  std::string mix;                                 // what mixed bits came to; empty without them
+  Recipe recipe;
+  bool calibrated =
+      false;  // text is needed: rounding alone needs none, unless an input's scale is to be found
+
+  bool quantizes(const std::string& layer) const {
+    auto found = decisions.find(layer);
+    return found != decisions.end() && found->second.scheme.bits != 16;
+  }
+};
+
+// Error(kInvalidInput) for what the format has no words for. Mixed bits are searched here, which takes as
+// long as measure_sensitivity does; `progress` hears of it.
+JobPlan plan_job(const PlannedModel& model, ProgressSink& progress);
+
+const char* method_name(Method method);
+RoundingMethod rounding_method(Method method);
+
+// All that decides the bytes of the result: an interrupted run continues under an equal one alone.
+json job_fingerprint(const JobOptions& options, const JobPlan& plan);
+
+// The text that a job runs on, by the model's own tokenizer, and its tokens: int64 [rows x seqlen].
+CalibrationSet load_text(const std::string& model, const CalibrationOptions& wanted);
+at::Tensor token_tensor(const CalibrationSet& text, at::Device device);
+
+}  // namespace quaver::quantize
