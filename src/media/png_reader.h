@@ -8,9 +8,25 @@
 
 namespace quaver::media {
 
+// True when a signature and chunks up to the last one, IEND, lie inside the bytes. libpng allocates what a
+// chunk's length says before it reads the chunk.
+inline bool png_chunks_are_whole(std::span<const std::byte> bytes) {
+  constexpr size_t kSignatureBytes = 8, kAroundData = 12;  // length, type, checksum
+  for (size_t at = kSignatureBytes; at <= bytes.size() && bytes.size() - at >= kAroundData;) {
+    const auto* chunk = reinterpret_cast<png_const_bytep>(bytes.data() + at);
+    const size_t length = png_get_uint_32(chunk);
+    if (length > bytes.size() - at - kAroundData) return false;
+    if (std::memcmp(chunk + 4, "IEND", 4) == 0) return true;
+    at += length + kAroundData;
+  }
+  return false;
+}
+
 class PngReader {
  public:
+  // Throws Error(kInvalidInput) when the data is cut off.
   explicit PngReader(const PictureSource& source) : source_(source), rest_(source.bytes) {
+    require_sound(png_chunks_are_whole(source.bytes), source, "the PNG is damaged: the data ends too soon");
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &errors_, PngErrors::raise, PngErrors::ignore);
     info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
     if (info_ != nullptr) return;
