@@ -19,6 +19,10 @@ class Mlp {
   Linear& gate() { return layers_->gate; }
   Linear& up() { return layers_->up; }
   Linear& down() { return layers_->down; }
+  const Linear& gate() const { return layers_->gate; }
+  const Linear& up() const { return layers_->up; }
+  const Linear& down() const { return layers_->down; }
+  const Gating& gating() const { return gating_; }
   void prepare() const;
 
  private:

@@ -33,17 +33,24 @@ struct ExpertCalibration {
 // Softmax in float32 over all experts, then the best few; or route_scored.
 Routing route(const at::Tensor& logits, const MoeConfig& config);  // [tokens, experts]
 
-// y = sum of weight x expert(x) over the chosen experts, in ascending order of expert, so that a token's
-// result does not depend on its neighbours. Routers with scores of their own multiply in float32.
+// y = sum of weight x expert(x) over the chosen experts, so that a token's result does not depend on its
+// neighbours. Routers with scores of their own multiply in float32.
 class Moe {
  public:
   Moe(MoeConfig config, Linear router, std::vector<Mlp> experts);
-  // [tokens, hidden] -> the same. What experts make of tokens that did not choose them goes nowhere.
+  // [tokens, hidden] -> the same. What experts make of tokens that did not choose them goes nowhere. One
+  // expert after the other, in ascending order; on a GPU, weights that ask for a gradient (tuning) run
+  // grouped: many small products would leave it idle. On a CPU grouping was no faster.
   at::Tensor forward(const at::Tensor& x, ExpertCalibration* calibration = nullptr) const;
+  // The same as one product for each projection, a token's experts summed in order of choice. Precondition:
+  // can_group (grouped_experts.h).
+  at::Tensor forward_grouped(const at::Tensor& x) const;
   void prepare() const;
   std::vector<Mlp>& experts() { return experts_; }
 
  private:
+  at::Tensor router_logits(const at::Tensor& x) const;
+  bool is_tuned() const;
   void show_best_tokens(const at::Tensor& x, const at::Tensor& logits, size_t expert, const at::Tensor& own,
                         ExpertCalibration& calibration) const;
 

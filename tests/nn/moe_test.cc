@@ -10,6 +10,7 @@
 
 #include <tuple>
 
+#include "nn/grouped_experts.h"
 #include "nn/kernel_path.h"
 #include "nn/support.h"
 
@@ -29,6 +30,30 @@ Moe random_moe(const MoeConfig& config, const at::Tensor& router) {
   std::vector<Mlp> experts;
   for (int64_t e = 0; e < kExperts; ++e) experts.push_back(random_mlp(static_cast<uint64_t>(e)));
   return {config, Linear::plain(router, std::nullopt), std::move(experts)};
+}
+
+// Weights as tuning sets them, and the leaves that gradients reach.
+struct Tuned {
+  Moe moe;
+  std::vector<at::Tensor> weights;
+};
+
+Tuned tuned_moe(const MoeConfig& config, const at::Tensor& router, at::ScalarType dtype, bool biased) {
+  std::vector<Mlp> experts;
+  std::vector<at::Tensor> weights;
+  for (uint64_t e = 0; e < kExperts; ++e) {
+    auto layer = [&](int64_t out, int64_t in, uint64_t seed) {
+      weights.push_back((randn({out, in}, 50 * e + seed) * 0.3).to(dtype).requires_grad_());
+      std::optional<at::Tensor> bias;
+      if (biased) bias = randn({out}, 50 * e + seed + 10).to(dtype);
+      Linear linear = Linear::plain(at::zeros_like(weights.back()), bias);
+      linear.set_dense_weight(weights.back());
+      return linear;
+    };
+    Linear gate = layer(kInner, kHidden, 0), up = layer(kInner, kHidden, 1), down = layer(kHidden, kInner, 2);
+    experts.emplace_back(Activation::kSilu, std::move(gate), std::move(up), std::move(down));
+  }
+  return {Moe(config, Linear::plain(router, std::nullopt), std::move(experts)), std::move(weights)};
 }
 
 TEST(Route, TakesTheBestAndNormalizes) {
@@ -120,6 +145,58 @@ TEST(Moe, MatchesTokenByToken) {
   EXPECT_TRUE(near(moe.forward(x), want, kInner)) << "kernels";
   AtenOnly reference;
   EXPECT_TRUE(near(moe.forward(x), want, kInner)) << "ATen";
+}
+
+// Float32: sums of kInner products, in another order. Bfloat16 rounds what comes out of each projection, and
+// the weighted results: 2^-8 each, where near() has 8 of them.
+TEST(Moe, GroupedExpertsEqualThoseInTurn) {
+  for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16})
+    for (const bool biased : {false, true}) {
+      const double epsilon = dtype == at::kFloat ? 0x1p-24 : 0x1p-9;
+      at::Tensor x = randn({37, kHidden}, 8).to(dtype), upstream = randn({37, kHidden}, 9).to(dtype);
+      at::Tensor router = randn({kExperts, kHidden}, 95).to(dtype);
+      x.select(1, 0).fill_(1), router[kExperts - 1][0] = -100;  // no token chooses the last expert
+      MoeConfig config{.num_experts = kExperts, .experts_per_token = 3, .normalize = true};
+      std::vector<std::vector<at::Tensor>> gradients;
+      std::vector<at::Tensor> results;
+      for (const bool grouped : {false, true}) {
+        Tuned tuned = tuned_moe(config, router, dtype, biased);
+        at::Tensor input = x.clone().requires_grad_();
+        ASSERT_TRUE(can_group(tuned.moe.experts()));
+        results.push_back(grouped ? tuned.moe.forward_grouped(input) : tuned.moe.forward(input));
+        results.back().backward(upstream);
+        gradients.push_back({input.grad()});
+        for (const at::Tensor& weight : tuned.weights) gradients.back().push_back(weight.grad());
+      }
+      EXPECT_TRUE(near(results[1].to(at::kFloat), results[0].to(at::kFloat), kInner, epsilon));
+      for (size_t i = 0; i < gradients[0].size(); ++i) {
+        const at::Tensor &want = gradients[0][i], &got = gradients[1][i];
+        EXPECT_EQ(want.defined(), i <= 3 * (kExperts - 1));
+        EXPECT_TRUE(want.defined() ? near(got.to(at::kFloat), want.to(at::kFloat), kInner, epsilon)
+                                   : testing::AssertionResult(got.eq(0).all().item<bool>()))
+            << i;
+      }
+    }
+}
+
+// What is left to those in turn: sides that fill no 16 bytes, inputs quantized otherwise or all rows
+// together.
+TEST(Moe, WhatCantBeGrouped) {
+  MoeConfig config{.num_experts = kExperts, .experts_per_token = 2};
+  Moe moe = random_moe(config, randn({kExperts, kHidden}, 94));
+  EXPECT_TRUE(can_group(moe.experts()));
+  const ActivationQuant whole{.mode = ActivationQuant::Mode::kDynamic, .group = 0},
+      rows{.mode = ActivationQuant::Mode::kDynamic, .group = -1};
+  moe.experts()[1].up().set_input_quant({rows, {}, at::kCPU});
+  EXPECT_FALSE(can_group(moe.experts())) << "one of them alone";
+  for (Mlp& expert : moe.experts()) expert.up().set_input_quant({rows, {}, at::kCPU});
+  EXPECT_TRUE(can_group(moe.experts()));
+  for (Mlp& expert : moe.experts()) expert.up().set_input_quant({whole, {}, at::kCPU});
+  EXPECT_FALSE(can_group(moe.experts())) << "all rows together";
+  std::vector<Mlp> narrow;
+  auto layer = [](int64_t out, int64_t in) { return Linear::plain(randn({out, in}, 1), std::nullopt); };
+  narrow.emplace_back(Activation::kSilu, layer(12, kHidden), layer(12, kHidden), layer(kHidden, 12));
+  EXPECT_FALSE(can_group(narrow));
 }
 
 TEST(Moe, TokensDoNotDependOnNeighbours) {
