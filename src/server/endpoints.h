@@ -14,6 +14,7 @@ void show_model(Call call);
 void health(Call call);  // service.cc
 void version(Call call);
 void load(Call call);
-void metrics(Call call);  // metrics_page.cc
+void metrics(Call call);   // metrics_page.cc
+void web_page(Call call);  // web_page.cc
 
 }  // namespace quaver::server

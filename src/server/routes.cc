@@ -10,6 +10,8 @@ namespace {
 constexpr auto kIo = RunOn::kIoThread;
 
 constexpr std::array kRoutes = {
+    Route{"GET", "/", web_page, "", kIo, true},
+    Route{"GET", "/web/{...}", web_page, "", kIo, true},
     Route{"GET", "/health", health, "", kIo, true},
     Route{"GET", "/ping", health, "", kIo, true},
     Route{"POST", "/ping", health, "", kIo, true},

@@ -95,7 +95,7 @@ class HttpClient {
     parse_head(answer, in_.substr(0, end));
     in_.erase(0, end + 4);
     if (answer.status == 100) return answer;
-    if (head || answer.status == 204) return answer;
+    if (head || answer.status == 204 || answer.status == 304) return answer;
     if (answer.headers.contains("transfer-encoding"))
       read_chunks(answer.body);
     else if (answer.headers.contains("content-length"))

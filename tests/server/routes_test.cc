@@ -108,7 +108,7 @@ TEST(Routes, ChatsWithoutATemplateAreRefusedAndSaySo) {
 TEST(Routes, UnknownPathsAndWrongMethodsGetTheErrorObject) {
   TestServer t;
   for (const char* path :
-       {"/", "/v1", "/v1/model", "//v1/models", "/v1/models.", "/v1/chat/completions/", "/nope"}) {
+       {"/v1", "/v1/model", "//v1/models", "/v1/models.", "/v1/chat/completions/", "/nope"}) {
     Answer answer = t.request("GET", path);
     EXPECT_EQ(answer.status, 404) << path;
     EXPECT_EQ(answer.parsed().at("error").at("code"), 404);
