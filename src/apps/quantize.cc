@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <initializer_list>
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "checkpoint/diffusers_folder.h"
 #include "nn/device.h"
 #include "quantize/export.h"
 #include "quantize/gguf_export.h"
@@ -102,6 +104,8 @@ JobOptions job_of(const QuantizeFlags& flags) {
   job.tune.seed = job.calibration.seed;
   job.fp8_kv_cache = asks_for_fp8_cache(flags.kv_cache_dtype);
   job.device = nn::parse_device(flags.device);
+  job.trajectory.dataset = job.calibration.dataset;
+  job.trajectory.seed = job.calibration.seed;
   return job;
 }
 
@@ -167,19 +171,36 @@ int quantize_to_gguf(const QuantizeFlags& flags, const std::string& mix, const C
   return 0;
 }
 
+// Flags that one kind of model takes would be without effect on the other.
+void refuse_flags(const CLI::App& app, std::initializer_list<const char*> names, const std::string& model,
+                  const char* kind) {
+  for (const char* name : names)
+    require(app.get_option(name)->count() == 0, ErrorKind::kInvalidInput, name, " has no effect: ", model,
+            " ", kind);
+}
+
+void fit_to_model(const CLI::App& app, JobOptions& job) {
+  if (!DiffusersFolder::is(job.model))
+    return refuse_flags(
+        app, {"--calib_samples", "--num_inference_steps", "--guidance_scale", "--width", "--height"},
+        job.model, "makes text");
+  refuse_flags(app, {"--seqlen", "--allow_small_dataset"}, job.model, "makes pictures");
+  if (app.get_option("--nsamples")->count() > 0) job.trajectory.prompts = job.calibration.nsamples;
+}
+
 int run_quantize(const QuantizeFlags& flags, const CLI::App& app) {
   if (auto mix = gguf_mix_of(flags.job.format)) return quantize_to_gguf(flags, *mix, app);
   keep_freed_memory();
   JobOptions job = job_of(flags);
+  fit_to_model(app, job);
   std::unique_ptr<ProgressSink> bar = make_terminal_progress("quantizing");
   JobListener listener{.on_plan =
                            [&job](const std::vector<LayerDecision>& decisions) {
                              print_plan(decisions, job.rules.quant_head);
                            },
                        .on_calibration =
-                           [](const CalibrationSet& set) {
-                             std::printf("calibration: %s, %ld of %ld rows of %ld tokens\n",
-                                         set.source.c_str(), set.num_rows, set.wanted_rows, set.seqlen);
+                           [](const std::string& what) {
+                             std::printf("calibration: %s\n", what.c_str());
                              std::fflush(stdout);
                            },
                        .on_block = {},
@@ -238,9 +259,20 @@ void add_tuning_flags(CLI::App& app, QuantizeFlags& flags) {
 
 void add_calibration_flags(CLI::App& app, QuantizeFlags& flags) {
   add_flag(app, "dataset", flags.job.calibration.dataset,
-           "text to tune on: .txt, .json, .jsonl or a folder of them; default: the built-in text");
-  add_flag(app, "nsamples", flags.job.calibration.nsamples, "rows of text");
+           "text to tune on: .txt, .json, .jsonl or a folder of them; of picture models captions, also .tsv; "
+           "default: the built-in ones");
+  add_flag(app, "nsamples", flags.job.calibration.nsamples,
+           "rows of text; of picture models captions at most, default 32");
   add_flag(app, "seqlen", flags.job.calibration.seqlen, "tokens per row");
+  add_flag(app, "calib_samples", flags.job.trajectory.samples,
+           "picture models: inputs of the first block to tune on, over all captions and steps");
+  add_flag(app, "num_inference_steps", flags.job.trajectory.steps,
+           "picture models: steps of the calibration's pictures; 0 = the model's own number");
+  app.add_option("--guidance_scale,--guidance-scale", flags.job.trajectory.guidance_scale,
+                 "picture models: of the calibration's pictures; default: the model's own");
+  add_flag(app, "width", flags.job.trajectory.width,
+           "picture models: of the calibration's pictures; 0 = the model's own");
+  add_flag(app, "height", flags.job.trajectory.height, "as --width");
   add_flag(app, "seed", flags.job.calibration.seed, "of every random choice");
   add_switch(app, "allow_small_dataset", flags.job.calibration.allow_small,
              "go on with less than an eighth of the rows asked for");

@@ -13,6 +13,9 @@ struct NamedLinear {
   nn::Linear* linear;
   int fusion_group;
   int expert = -1;  // which one of the block it is part of; -1: none
+  // Makes the shifts, scales and gates of a norm: its errors meet every token, so that weights that are
+  // rounded without calibration leave it out.
+  bool modulation = false;
 };
 
 }  // namespace quaver::models

@@ -15,9 +15,9 @@
 #include "base/remove_tree.h"
 #include "checkpoint/staged_tensors.h"
 #include "formats/format.h"
-#include "models/llm/causal_lm.h"
 #include "nn/weight_source.h"
 #include "quantize/block_facts.h"
+#include "quantize/block_model.h"
 #include "quantize/export.h"
 #include "quantize/head_rows.h"
 #include "quantize/job_plan.h"
@@ -59,14 +59,16 @@ class Job {
       : options_(options),
         listener_(listener),
         format_(writable_format(options.format)),
-        source_(models::open_model(options.model)),
         load_{.compute_dtype = tuning_dtype(options.device),
               .device = options.device,
               .keep_quantized = false,
               .plain_values = true},
-        shell_source_(*source_, load_),
-        shell_(models::make_causal_lm_shell(shell_source_)) {
-    require(shell_source_.format() == nullptr, ErrorKind::kInvalidInput, options.model,
+        model_(open_block_model({.path = options.model,
+                                 .load = load_,
+                                 .text = options.calibration,
+                                 .trajectory = options.trajectory})),
+        source_(model_->source()) {
+    require(!model_->is_quantized(), ErrorKind::kInvalidInput, source_.path().string(),
             " is quantized already; quantize the original model");
   }
 
@@ -76,16 +78,15 @@ class Job {
     require_free_output(options_.output_dir, options_.resume, options_.overwrite);
     plan_ = plan_job({.options = options_,
                       .format = format_,
-                      .source = *source_,
-                      .shell = *shell_,
+                      .model = *model_,
                       .load_block = [this](int64_t block) { return source_block(block); }},
                      *listener_.progress);
     if (listener_.on_plan) listener_.on_plan(plan_.in_order);
     if (plan_.calibrated) calibrate();
-    OutputFolder folder(options_.output_dir, job_fingerprint(options_, plan_), options_.resume,
+    OutputFolder folder(options_.output_dir, job_fingerprint(options_, *model_, plan_), options_.resume,
                         options_.overwrite);
     staged_ = std::make_unique<StagedTensors>(folder.staging());
-    if (plan_.calibrated) embed_calibration();
+    if (plan_.calibrated) start_chains();
     for (int64_t block = 0; block < num_blocks(); ++block) process_block(block);
     report_.bytes = write_result(folder.result());
     report_.seconds = seconds_since(start);
@@ -98,48 +99,44 @@ class Job {
 
  private:
   // Where it is quantized, the head is one more block behind the others, whose one layer has its full name.
-  int64_t num_blocks() const { return shell_->info().num_layers + (quantizes_head() ? 1 : 0); }
-  bool is_head(int64_t block) const { return block == shell_->info().num_layers; }
-  bool quantizes_head() const { return plan_.quantizes(shell_->info().head); }
-
-  std::string block_prefix(int64_t block) const {
-    return is_head(block) ? "" : cat(shell_->info().blocks_prefix, ".", block, ".");
+  int64_t num_blocks() const { return model_->num_blocks() + (quantizes_head() ? 1 : 0); }
+  bool is_head(int64_t block) const { return block == model_->num_blocks(); }
+  bool quantizes_head() const {
+    return model_->language_model() != nullptr && plan_.quantizes(model_->language_model()->info().head);
   }
+  int64_t vocab_size() const { return model_->language_model()->info().vocab_size; }
+
+  std::string block_prefix(int64_t block) const { return is_head(block) ? "" : model_->block_prefix(block); }
 
   std::unique_ptr<models::DecoderBlock> source_block(int64_t block) const {
-    nn::WeightSource source(*source_, load_);
-    return is_head(block) ? shell_->make_head(source) : shell_->make_block(block, source);
+    nn::WeightSource source(source_, load_);
+    return is_head(block) ? model_->language_model()->make_head(source) : model_->make_block(block, source);
   }
 
   // The source's tensors of a block; the head's are replaced or copied at the end.
   std::vector<std::string> tensors_of(int64_t block) const {
     std::vector<std::string> names;
     if (is_head(block)) return names;
-    for (const TensorInfo& info : source_->tensors())
+    for (const TensorInfo& info : source_.tensors())
       if (info.name.starts_with(block_prefix(block))) names.push_back(info.name);
     return names;
   }
 
   void refuse_source_as_target() const {
     namespace fs = std::filesystem;
-    require(!fs::exists(options_.output_dir) || !fs::equivalent(options_.output_dir, source_->path()),
+    require(!fs::exists(options_.output_dir) || !fs::equivalent(options_.output_dir, options_.model),
             ErrorKind::kInvalidInput, "--output_dir ", options_.output_dir.string(),
             " is the model's own folder");
   }
 
   void calibrate() {
-    calibration_ = load_text(options_.model, options_.calibration);
-    report_.calibration = cat(calibration_.source, ": ", calibration_.num_rows, " of ",
-                              calibration_.wanted_rows, " rows of ", calibration_.seqlen, " tokens");
-    if (listener_.on_calibration) listener_.on_calibration(calibration_);
+    report_.calibration = model_->calibrate(*listener_.progress);
+    if (listener_.on_calibration) listener_.on_calibration(report_.calibration);
   }
 
-  void embed_calibration() {
-    at::NoGradGuard no_grad;
-    at::Tensor rows = shell_->embed(token_tensor(calibration_, options_.device)).to(load_.compute_dtype);
-    exact_.rows = rows.view({calibration_.num_rows, calibration_.seqlen, -1});
+  void start_chains() {
+    exact_ = model_->first_inputs();
     quantized_.rows = exact_.rows.clone();
-    calibration_.tokens = {};
   }
 
   void process_block(int64_t block) {
@@ -157,12 +154,11 @@ class Job {
     }
     layers_.clear();
     if (plan_.calibrated && !is_head(block)) advance_quantized_chain(block);
-    for (const std::string& name : tensors_of(block)) source_->release(name);
+    for (const std::string& name : tensors_of(block)) source_.release(name);
   }
 
   void draw_positions() {
-    const int64_t count =
-        head_positions(shell_->info().vocab_size, options_.tune.batch_size, exact_.seqlen());
+    const int64_t count = head_positions(vocab_size(), options_.tune.batch_size, exact_.seqlen());
     exact_ = drawn_positions(exact_, count, options_.tune.seed);
     quantized_ = drawn_positions(quantized_, count, options_.tune.seed);
   }
@@ -226,8 +222,7 @@ class Job {
                                  report_.blocks.empty() ? "" : loss_note(report_.blocks.back()));
     };
     std::unique_ptr<models::DecoderBlock> exact_head = is_head(index) ? source_block(index) : nullptr;
-    const TuneTarget target =
-        exact_head ? head_target(*exact_head, exact_, shell_->info().vocab_size) : target_of(exact_);
+    const TuneTarget target = exact_head ? head_target(*exact_head, exact_, vocab_size()) : target_of(exact_);
     BlockLoss loss = tune_block(block, layers_, quantized_, target, options_.tune, index, on_step);
     report.loss_before = loss.before;
     report.loss_after = loss.after;
@@ -285,24 +280,24 @@ class Job {
     fill_sizes(report, tensors);
     if (options_.fp8_kv_cache && !is_head(block))
       for (NamedTensor& tensor :
-           format_.pack_kv(prefix + shell_->info().attention, cache_scales(largest_kv_)))
+           format_.pack_kv(prefix + model_->language_model()->info().attention, cache_scales(largest_kv_)))
         tensors.push_back(std::move(tensor));
     for (const std::string& name : tensors_of(block))
-      if (!is_replaced(name)) tensors.push_back({name, source_->read(name)});
+      if (!is_replaced(name)) tensors.push_back({name, source_.read(name)});
     staged_->write(part_name(block), tensors, {{"report", to_json(report).dump()}});
   }
 
   bool is_replaced(const std::string& name) const {
     constexpr std::string_view kSuffix = ".weight";
     if (!name.ends_with(kSuffix)) return false;
-    if (models::is_second_copy_of_head(shell_->info(), name)) return true;
+    const models::CausalLm* language = model_->language_model();
+    if (language && models::is_second_copy_of_head(language->info(), name)) return true;
     return plan_.quantizes(name.substr(0, name.size() - kSuffix.size()));
   }
 
   void fill_sizes(BlockReport& report, const std::vector<NamedTensor>& packed) const {
     for (LayerReport& layer : report.layers) {
-      layer.source_bytes =
-          static_cast<int64_t>(source_->stored_bytes(*source_->find(layer.name + ".weight")));
+      layer.source_bytes = static_cast<int64_t>(source_.stored_bytes(*source_.find(layer.name + ".weight")));
       layer.bytes = layer.scheme.bits == 16 ? layer.source_bytes : 0;
       for (const NamedTensor& tensor : packed)
         if (tensor.name.starts_with(layer.name + "."))
@@ -311,7 +306,7 @@ class Job {
   }
 
   json result_config() const {
-    json config = source_->config();
+    json config = source_.config();
     config["quantization_config"] = format_.config_json(plan_.recipe);
     return config;
   }
@@ -319,7 +314,7 @@ class Job {
   void advance_quantized_chain(int64_t block) {
     StagedCheckpoint staged(*staged_, result_config(), options_.output_dir);
     nn::WeightSource source(staged, load_);
-    std::unique_ptr<models::DecoderBlock> rounded = shell_->make_block(block, source);
+    std::unique_ptr<models::DecoderBlock> rounded = model_->make_block(block, source);
     run_block(*rounded, quantized_, quantized_, options_.tune.batch_size);
   }
 
@@ -328,29 +323,30 @@ class Job {
     report_.format = options_.format;
     report_.method = method_name(options_.method);
     report_.scheme = plan_.mix.empty() ? to_string(plan_.base) : plan_.mix;
-    for (const TensorInfo& info : source_->tensors())
-      report_.source_bytes += static_cast<int64_t>(source_->stored_bytes(info));
+    for (const TensorInfo& info : source_.tensors())
+      report_.source_bytes += static_cast<int64_t>(source_.stored_bytes(info));
     remove_tree(folder);
-    std::filesystem::create_directories(folder);
-    ExportedModel result{.source = *source_,
-                         .source_path = options_.model,
-                         .staged = *staged_,
-                         .is_replaced = [this](const std::string& name) { return is_replaced(name); },
-                         .config = result_config(),
-                         .format = &format_,
-                         .max_shard_bytes = options_.max_shard_bytes};
-    return export_model(result, folder);
+    const std::filesystem::path own = folder / model_->component();
+    std::filesystem::create_directories(own);
+    if (!model_->component().empty()) copy_pipeline(model_->pipeline(), model_->component(), folder);
+    ExportedModel result{
+        .source = source_,
+        .source_path = model_->component().empty() ? options_.model : source_.path().string(),
+        .staged = *staged_,
+        .is_replaced = [this](const std::string& name) { return is_replaced(name); },
+        .config = result_config(),
+        .format = &format_,
+        .max_shard_bytes = options_.max_shard_bytes};
+    return export_model(result, own);
   }
 
   const JobOptions& options_;
   const JobListener& listener_;
   const Format& format_;
-  std::unique_ptr<Checkpoint> source_;
   nn::LoadOptions load_;
-  nn::WeightSource shell_source_;
-  std::unique_ptr<models::CausalLm> shell_;
+  std::unique_ptr<BlockModel> model_;
+  const Checkpoint& source_;
   JobPlan plan_;
-  CalibrationSet calibration_;
   std::unique_ptr<StagedTensors> staged_;
   Activations exact_, quantized_;   // outputs of the blocks so far: original weights, quantized weights
   std::vector<TunedLayer> layers_;  // of the block in hand

@@ -14,19 +14,21 @@
 #include "quantize/calibration.h"
 #include "quantize/report.h"
 #include "quantize/scheme.h"
+#include "quantize/trajectory.h"
 
 namespace quaver::quantize {
 
 enum class Method { kRtn, kOptRtn, kAutoRound };
 
 struct JobOptions {
-  std::string model;                 // folder or .gguf
+  std::string model;                 // folder or .gguf; of a pipeline its transformer is quantized
   std::filesystem::path output_dir;  // must not exist or be empty, unless `overwrite`
   std::string format = "auto_round";
   Method method = Method::kAutoRound;
   LayerRules rules;
   TuneOptions tune;
-  CalibrationOptions calibration;
+  CalibrationOptions calibration;      // of language models
+  TrajectoryOptions trajectory;        // of picture models
   double mean_bits = 0;                // above 0: layers get schemes of `options` below this mean
   std::vector<Scheme> scheme_options;  // to mix; empty: default_options() of the base scheme
   bool fp8_kv_cache = false;           // find scales for keys and values in e4m3fn
@@ -38,7 +40,7 @@ struct JobOptions {
 
 struct JobListener {
   std::function<void(const std::vector<LayerDecision>&)> on_plan;  // before any work
-  std::function<void(const CalibrationSet&)> on_calibration;       // once, when there is any
+  std::function<void(const std::string&)> on_calibration;          // once, when there is any: what it runs on
   std::function<void(const BlockReport&)> on_block;                // after each block, resumed ones included
   ProgressSink* progress = &null_progress();
 };

@@ -1,13 +1,11 @@
 #include "quantize/job_plan.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
 
 #include "base/error.h"
-#include "models/tokenizer_files.h"
+#include "quantize/calibration_tokens.h"
 #include "quantize/job_recipe.h"
 #include "quantize/model_layers.h"
 #include "quantize/recipe.h"
@@ -21,20 +19,26 @@ void check_cache(const PlannedModel& model) {
   require(model.format.pack_kv != nullptr, ErrorKind::kInvalidInput, "--kv_cache_dtype: format '",
           model.options.format,
           "' has no words for a quantized cache; auto_round, llm_compressor and modelopt have");
-  require(!model.shell.info().latent_attention, ErrorKind::kUnsupported, model.options.model,
+  const models::CausalLm* language = model.model.language_model();
+  require(language != nullptr, ErrorKind::kInvalidInput, model.options.model,
+          ": makes pictures and has no cache of keys and values; leave --kv_cache_dtype out");
+  require(!language->info().latent_attention, ErrorKind::kUnsupported, model.options.model,
           ": its attention caches latent rows, for which there are no scales; leave --kv_cache_dtype out");
 }
 
 MixedBits mix(const PlannedModel& model, const std::vector<LayerShape>& shapes,
               std::vector<LayerDecision> decided, ProgressSink& progress) {
   const JobOptions& options = model.options;
+  const models::CausalLm* language = model.model.language_model();
+  require(language != nullptr, ErrorKind::kUnsupported, options.model,
+          ": makes pictures, for which mixed bits are not searched; leave --avg_bits out");
   const SchemeSearch search{.options = options.scheme_options.empty() ? default_options(options.rules.base)
                                                                       : options.scheme_options,
                             .mean_bits = options.mean_bits,
                             .rounding = rounding_method(options.method),
                             .seed = options.tune.seed};
   const CalibrationSet text = load_text(options.model, search_text(options.calibration));
-  return search_schemes(search, shapes, std::move(decided), model.format, model.shell, model.load_block,
+  return search_schemes(search, shapes, std::move(decided), model.format, *language, model.load_block,
                         token_tensor(text, options.device).view({text.num_rows, text.seqlen}), progress);
 }
 
@@ -53,8 +57,13 @@ void require_whole_groups(const PlannedModel& model, const std::vector<LayerShap
 
 void choose_schemes(const PlannedModel& model, JobPlan& plan, ProgressSink& progress) {
   const JobOptions& options = model.options;
-  std::vector<LayerShape> shapes = quantizable_layers(model.shell, model.source);
-  if (options.rules.quant_head) shapes.push_back(head_layer(model.shell, model.source));
+  std::vector<LayerShape> shapes = model.model.layers();
+  if (options.rules.quant_head) {
+    const models::CausalLm* language = model.model.language_model();
+    require(language != nullptr, ErrorKind::kInvalidInput, options.model,
+            ": makes pictures and has no head; leave --quant_lm_head out");
+    shapes.push_back(head_layer(*language, model.model.source()));
+  }
   plan.in_order = decide_layers(options.rules, shapes);
   if (options.mean_bits > 0) {
     MixedBits mixed = mix(model, shapes, std::move(plan.in_order), progress);
@@ -66,7 +75,7 @@ void choose_schemes(const PlannedModel& model, JobPlan& plan, ProgressSink& prog
   require_whole_groups(model, shapes, plan);
 }
 
-bool needs_text(const JobOptions& options, const JobPlan& plan) {
+bool needs_samples(const JobOptions& options, const JobPlan& plan) {
   return options.method != Method::kRtn || options.fp8_kv_cache ||
          std::ranges::any_of(plan.in_order, [](const LayerDecision& decision) {
            return has_static_input_scale(decision.scheme);
@@ -77,16 +86,19 @@ Recipe make_recipe(const PlannedModel& model, const JobPlan& plan) {
   const JobOptions& options = model.options;
   Recipe recipe = recipe_of(plan.base, plan.decisions, model.format);
   recipe.fp8_kv_cache = options.fp8_kv_cache;
-  recipe.block_names = {model.shell.info().blocks_prefix};
+  recipe.block_names = model.model.block_lists();
+  const models::CausalLm* language = model.model.language_model();
   std::vector<std::string> layers;
   for (const auto& [name, decision] : plan.decisions) layers.push_back(name);
-  recipe.plain_modules = plain_modules(model.source, layers, model.shell.info().head);
+  recipe.plain_modules = plain_modules(model.model.source(), layers, language ? language->info().head : "");
   bool tuned = options.method == Method::kAutoRound;
   recipe.tuning = {{"iters", tuned ? options.tune.iters : 0}};
-  if (plan.calibrated)
-    recipe.tuning.update({{"nsamples", options.calibration.nsamples},
-                          {"seqlen", options.calibration.seqlen},
-                          {"batch_size", options.tune.batch_size}});
+  if (plan.calibrated) {
+    recipe.tuning["batch_size"] = options.tune.batch_size;
+    const json settings = model.model.calibration_settings();
+    for (const auto& [key, value] : settings.items())
+      if (key != "dataset" && !value.is_null()) recipe.tuning[key] = value;
+  }
   return recipe;
 }
 
@@ -105,13 +117,13 @@ JobPlan plan_job(const PlannedModel& model, ProgressSink& progress) {
   check_cache(model);
   JobPlan plan{.base = model.options.rules.base};
   choose_schemes(model, plan, progress);
-  plan.calibrated = needs_text(model.options, plan);
+  plan.calibrated = needs_samples(model.options, plan);
   plan.recipe = make_recipe(model, plan);
   model.format.config_json(plan.recipe);  // refuses what this format has no words for
   return plan;
 }
 
-json job_fingerprint(const JobOptions& options, const JobPlan& plan) {
+json job_fingerprint(const JobOptions& options, const BlockModel& model, const JobPlan& plan) {
   json overrides = json::object();
   for (const auto& [name, value] : plan.recipe.layer_overrides) overrides[name] = value;
   for (const auto& [name, form] : plan.recipe.form_overrides) overrides[name] = scheme_to_json(form);
@@ -130,19 +142,7 @@ json job_fingerprint(const JobOptions& options, const JobPlan& plan) {
           {"enable_minmax_tuning", options.tune.tune_minmax},
           {"best", options.tune.use_best},
           {"seed", options.tune.seed},
-          {"dataset", options.calibration.dataset},
-          {"nsamples", options.calibration.nsamples},
-          {"seqlen", options.calibration.seqlen}};
-}
-
-CalibrationSet load_text(const std::string& model, const CalibrationOptions& wanted) {
-  return load_calibration(*models::open_tokenizer(model), wanted);
-}
-
-at::Tensor token_tensor(const CalibrationSet& text, at::Device device) {
-  at::Tensor ids = at::empty({text.num_rows * text.seqlen}, at::kLong);
-  std::copy(text.tokens.begin(), text.tokens.end(), ids.data_ptr<int64_t>());
-  return ids.to(device);
+          {"calibration", model.calibration_settings()}};
 }
 
 }  // namespace quaver::quantize

@@ -14,7 +14,7 @@
 #include "checkpoint/checkpoint.h"
 #include "formats/format.h"
 #include "models/llm/causal_lm.h"
-#include "quantize/calibration.h"
+#include "quantize/block_model.h"
 #include "quantize/job.h"
 #include "quantize/layer_rounding.h"
 #include "quantize/scheme.h"
@@ -25,8 +25,7 @@ namespace quaver::quantize {
 struct PlannedModel {
   const JobOptions& options;
   const Format& format;
-  const Checkpoint& source;  // plain
-  const models::CausalLm& shell;
+  const BlockModel& model;  // plain
   std::function<std::unique_ptr<models::DecoderBlock>(int64_t)> load_block;
 };
 
@@ -37,7 +36,7 @@ struct JobPlan {
   std::string mix;                                 // what mixed bits came to; empty without them
   Recipe recipe;
   bool calibrated =
-      false;  // text is needed: rounding alone needs none, unless an input's scale is to be found
+      false;  // samples are needed: rounding alone needs none, unless an input's scale is to be found
 
   bool quantizes(const std::string& layer) const {
     auto found = decisions.find(layer);
@@ -53,10 +52,6 @@ const char* method_name(Method method);
 RoundingMethod rounding_method(Method method);
 
 // All that decides the bytes of the result: an interrupted run continues under an equal one alone.
-json job_fingerprint(const JobOptions& options, const JobPlan& plan);
-
-// The text that a job runs on, by the model's own tokenizer, and its tokens: int64 [rows x seqlen].
-CalibrationSet load_text(const std::string& model, const CalibrationOptions& wanted);
-at::Tensor token_tensor(const CalibrationSet& text, at::Device device);
+json job_fingerprint(const JobOptions& options, const BlockModel& model, const JobPlan& plan);
 
 }  // namespace quaver::quantize

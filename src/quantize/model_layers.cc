@@ -7,18 +7,34 @@
 
 namespace quaver::quantize {
 
+namespace {
+
+void add_layers(std::vector<LayerShape>& layers, const std::string& prefix,
+                const std::vector<models::NamedLinear>& linears) {
+  for (const models::NamedLinear& linear : linears)
+    layers.push_back({.name = prefix + linear.name,
+                      .out = linear.linear->out_features(),
+                      .in = linear.linear->in_features(),
+                      .fused = cat(prefix, linear.fusion_group),
+                      .modulation = linear.modulation});
+}
+
+}  // namespace
+
 std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint) {
   nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
   std::vector<LayerShape> layers;
-  for (int64_t index = 0; index < shell.info().num_layers; ++index) {
-    const std::string prefix = cat(shell.info().blocks_prefix, ".", index, ".");
-    std::unique_ptr<models::DecoderBlock> block = shell.make_block(index, shapes);
-    for (const auto& linear : block->linears())
-      layers.push_back({.name = prefix + linear.name,
-                        .out = linear.linear->out_features(),
-                        .in = linear.linear->in_features(),
-                        .fused = cat(prefix, linear.fusion_group)});
-  }
+  for (int64_t index = 0; index < shell.info().num_layers; ++index)
+    add_layers(layers, cat(shell.info().blocks_prefix, ".", index, "."),
+               shell.make_block(index, shapes)->linears());
+  return layers;
+}
+
+std::vector<LayerShape> quantizable_layers(const models::Dit& shell, const Checkpoint& checkpoint) {
+  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
+  std::vector<LayerShape> layers;
+  for (int64_t index = 0; index < shell.info().num_blocks; ++index)
+    add_layers(layers, shell.block_name(index) + ".", shell.make_block(index, shapes)->linears());
   return layers;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "models/dit/dit.h"
 #include "models/llm/causal_lm.h"
 #include "quantize/scheme.h"
 
@@ -13,6 +14,7 @@ namespace quaver::quantize {
 // blocks from shapes and dtypes alone: no weight is read. Error(kBadFile) names a tensor that is missing or
 // of another shape. Precondition: the checkpoint is plain.
 std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint);
+std::vector<LayerShape> quantizable_layers(const models::Dit& shell, const Checkpoint& checkpoint);
 
 // The head, which lies outside the blocks. Error(kInvalidInput) where it is tied to the embedding.
 LayerShape head_layer(const models::CausalLm& shell, const Checkpoint& checkpoint);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "formats/format.h"
+#include "models/dit/dit.h"
 #include "models/llm/causal_lm.h"
 #include "nn/tensor_bridge.h"
 #include "quantize/model_layers.h"
@@ -51,15 +52,49 @@ std::string listed(std::span<const std::string> words) {
   return text;
 }
 
+// What a model tells before any weight is read.
+struct OnlineModel {
+  std::vector<LayerShape> layers;
+  int64_t num_blocks = 0;
+  std::vector<std::string> block_lists;  // "model.layers"
+  std::string head;                      // empty: it has none
+};
+
+OnlineModel online_language_model(const Checkpoint& checkpoint) {
+  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
+  const std::unique_ptr<models::CausalLm> shell = models::make_causal_lm_shell(shapes);
+  const models::CausalLmInfo& info = shell->info();
+  return {quantizable_layers(*shell, checkpoint), info.num_layers, {info.blocks_prefix}, info.head};
+}
+
+// Layers of modulation stay: without calibration their errors ruin the picture.
+OnlineModel online_picture_model(const Checkpoint& checkpoint) {
+  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
+  const std::unique_ptr<models::Dit> shell = models::make_dit_shell(shapes);
+  OnlineModel model{.layers = quantizable_layers(*shell, checkpoint), .num_blocks = shell->info().num_blocks};
+  std::erase_if(model.layers, [](const LayerShape& layer) { return layer.modulation; });
+  for (int64_t block = 0; block < model.num_blocks; ++block) {
+    const std::string name = shell->block_name(block);
+    const std::string list = name.substr(0, name.rfind('.'));
+    if (std::ranges::find(model.block_lists, list) == model.block_lists.end())
+      model.block_lists.push_back(list);
+  }
+  return model;
+}
+
+// Components of pipelines name their class, language models their architecture.
+OnlineModel online_model(const Checkpoint& checkpoint) {
+  return checkpoint.config().contains("_class_name") ? online_picture_model(checkpoint)
+                                                     : online_language_model(checkpoint);
+}
+
 // What rounds one model's layers.
 class OnlineRounding {
  public:
   OnlineRounding(const Checkpoint& checkpoint, const OnlineName& wanted)
       : checkpoint_(checkpoint), wanted_(wanted), scheme_(scheme_from_name(wanted.scheme)) {
-    nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
-    const std::unique_ptr<models::CausalLm> shell = models::make_causal_lm_shell(shapes);
-    info_ = shell->info();
-    plan(quantizable_layers(*shell, checkpoint));
+    model_ = online_model(checkpoint);
+    plan(std::move(model_.layers));
   }
 
   std::optional<QuantWeight> round(const std::string& layer, const at::Tensor& weight) {
@@ -77,7 +112,7 @@ class OnlineRounding {
   // bf16"
   std::string summary() const {
     std::string text = cat("--quantization ", wanted_.name, ": ", rounded_.size(), " layers of ",
-                           info_.num_layers, " blocks rounded to ", to_string(scheme_));
+                           model_.num_blocks, " blocks rounded to ", to_string(scheme_));
     if (!left_out_.empty())
       text += cat("; ", left_out_.size(), " more are not (", left_out_.front().name, ": ",
                   left_out_.front().reason, ")");
@@ -121,18 +156,20 @@ class OnlineRounding {
   // Of a module inside the blocks its name there, of others the last part; empty for blocks that are not
   // used.
   std::string short_name(const std::string& module) const {
-    const std::string blocks = info_.blocks_prefix + ".";
-    if (!module.starts_with(blocks)) return module.substr(module.rfind('.') + 1);
-    int64_t index = -1;
-    const char* end = module.data() + module.size();
-    const char* rest = std::from_chars(module.data() + blocks.size(), end, index).ptr;
-    return index < 0 || index >= info_.num_layers || rest == end ? "" : std::string(rest + 1, end);
+    for (const std::string& list : model_.block_lists) {
+      if (!module.starts_with(list + ".")) continue;
+      int64_t index = -1;
+      const char* end = module.data() + module.size();
+      const char* rest = std::from_chars(module.data() + list.size() + 1, end, index).ptr;
+      return index < 0 || index >= model_.num_blocks || rest == end ? "" : std::string(rest + 1, end);
+    }
+    return module.substr(module.rfind('.') + 1);
   }
 
   std::vector<std::string> plain_names() const {
     std::vector<std::string> names;
     std::map<std::string, int64_t> count;
-    for (const std::string& module : plain_modules(checkpoint_, planned_, info_.head))
+    for (const std::string& module : plain_modules(checkpoint_, planned_, model_.head))
       if (std::string name = short_name(module); !name.empty() && ++count[name] == 1) names.push_back(name);
     for (std::string& name : names)
       if (count[name] > 1) name = cat(count[name], " ", name);
@@ -141,7 +178,7 @@ class OnlineRounding {
 
   std::string plain_dtype() const {
     std::set<std::string_view> dtypes;
-    for (const std::string& module : plain_modules(checkpoint_, planned_, info_.head))
+    for (const std::string& module : plain_modules(checkpoint_, planned_, model_.head))
       if (const TensorInfo* info = checkpoint_.find(module + ".weight"); info && !short_name(module).empty())
         dtypes.insert(dtype_info(checkpoint_.stored_type(info->name)).name);
     return dtypes.size() == 1 ? std::string(*dtypes.begin()) : "as they are";
@@ -150,7 +187,7 @@ class OnlineRounding {
   const Checkpoint& checkpoint_;
   OnlineName wanted_;
   Scheme scheme_;
-  models::CausalLmInfo info_;
+  OnlineModel model_;
   std::vector<std::string> planned_;                         // every layer that a quantizer may touch
   std::vector<LayerDecision> left_out_;                      // of them: sizes that don't fit
   std::map<std::string, std::string> rounded_;               // layer -> the group that it is fused in

@@ -105,6 +105,17 @@ MadeFolders::~MadeFolders() {
   for (const fs::path& path : made_) fs::remove(path, not_empty);
 }
 
+void copy_pipeline(const fs::path& source, const std::string& component, const fs::path& target) {
+  for (const auto& entry : fs::recursive_directory_iterator(source)) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path relative = fs::relative(entry.path(), source);
+    if (*relative.begin() == component || is_hidden(relative) || relative.extension() == ".py") continue;
+    if (relative.parent_path().empty() && is_replaced(relative)) continue;
+    fs::create_directories((target / relative).parent_path());
+    fs::copy_file(entry.path(), target / relative, fs::copy_options::overwrite_existing);
+  }
+}
+
 std::vector<std::string> copy_sidecars(const fs::path& source, const fs::path& target) {
   std::vector<std::string> left_out;
   for (const auto& entry : fs::recursive_directory_iterator(source)) {

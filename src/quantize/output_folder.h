@@ -56,6 +56,11 @@ class MadeFolders {
   std::vector<std::filesystem::path> made_;  // inner ones first
 };
 
+// Copies a pipeline's folder but for one component and settings that speak for it: byte for byte, weights of
+// the other components too; code is left out.
+void copy_pipeline(const std::filesystem::path& source, const std::string& component,
+                   const std::filesystem::path& target);
+
 // Copies every file of the source folder but weights, code, quantization settings and config.json, byte for
 // byte; subfolders too. Returns the code files that were left out, for the caller to report.
 std::vector<std::string> copy_sidecars(const std::filesystem::path& source,

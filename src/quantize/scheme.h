@@ -74,7 +74,8 @@ struct LayerRules {
 struct LayerShape {
   std::string name;  // full checkpoint name
   int64_t out = 0, in = 0;
-  std::string fused = {};  // equal for layers that engines fuse (q, k, v; gate, up); empty = alone
+  std::string fused = {};   // equal for layers that engines fuse (q, k, v; gate, up); empty = alone
+  bool modulation = false;  // as models::NamedLinear has it
 };
 
 struct LayerDecision {

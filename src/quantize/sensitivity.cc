@@ -11,9 +11,14 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <deque>
+#include <mutex>
+#include <thread>
 
+#include "base/thread_pool.h"
 #include "nn/attention_context.h"
+#include "quantize/aten_threads.h"
 
 namespace quaver::quantize {
 namespace {
@@ -25,17 +30,16 @@ struct Call {
   at::Tensor input, gradient;  // [tokens, in], [tokens, out]; the gradient is undefined where there is none
 };
 
-// Listens to a block's layers while it lives.
+// Listens to a block's layers while it lives; each thread hears of its own calls.
 class Calls {
  public:
-  explicit Calls(Linears linears) : linears_(std::move(linears)), of_layer_(linears_.size()) {
+  explicit Calls(Linears linears) : linears_(std::move(linears)) {
     for (size_t i = 0; i < linears_.size(); ++i) {
-      std::deque<Call>& calls = of_layer_[i];  // whose entries stay where they are
       linears_[i].linear->set_input_observer(
-          [&calls](const at::Tensor& x) { calls.push_back({.input = x.detach()}); });
-      linears_[i].linear->set_output_observer([&calls](const at::Tensor& y) {
+          [this, i](const at::Tensor& x) { of(i).push_back({.input = x.detach()}); });
+      linears_[i].linear->set_output_observer([this, i](const at::Tensor& y) {
         if (y.requires_grad())
-          y.register_hook([&call = calls.back()](const at::Tensor& gradient) { call.gradient = gradient; });
+          y.register_hook([&call = of(i).back()](const at::Tensor& gradient) { call.gradient = gradient; });
       });
     }
   }
@@ -48,14 +52,23 @@ class Calls {
   Calls(const Calls&) = delete;
   Calls& operator=(const Calls&) = delete;
 
-  const std::deque<Call>& of(size_t layer) const { return of_layer_[layer]; }
+  // Entries stay where they are until `clear`.
+  std::deque<Call>& of(size_t layer) { return of_thread()[layer]; }
   void clear() {
-    for (auto& calls : of_layer_) calls.clear();
+    for (auto& calls : of_thread()) calls.clear();
   }
 
  private:
+  std::vector<std::deque<Call>>& of_thread() {
+    std::lock_guard lock(mutex_);
+    auto [entry, is_new] = calls_.try_emplace(std::this_thread::get_id());
+    if (is_new) entry->second.resize(linears_.size());
+    return entry->second;
+  }
+
   Linears linears_;
-  std::vector<std::deque<Call>> of_layer_;
+  std::mutex mutex_;
+  std::map<std::thread::id, std::vector<std::deque<Call>>> calls_;  // by layer
 };
 
 // A layer under one scheme.
@@ -69,12 +82,14 @@ class Sensitivity {
   Sensitivity(const SensitivityProblem& problem, ProgressSink& progress)
       : p_(problem),
         progress_(progress),
-        random_(at::make_generator<at::CPUGeneratorImpl>(problem.seed)),
         positions_(at::arange(problem.tokens.size(1), problem.tokens.options())) {}
 
   std::map<std::string, std::vector<double>> measure() {
     at::Tensor hidden = forward();
-    for (int64_t row = 0; row < rows(); ++row) gradients_.push_back(head_gradient(hidden.select(0, row)));
+    gradients_.resize(static_cast<size_t>(rows()));
+    for_each_row([&](int64_t row) {
+      gradients_[static_cast<size_t>(row)] = head_gradient(hidden.select(0, row), row);
+    });
     for (int64_t block = p_.shell.info().num_layers - 1; block >= 0; --block) {
       backward(block);
       report(2 * p_.shell.info().num_layers - 1 - block);
@@ -86,6 +101,20 @@ class Sensitivity {
 
  private:
   int64_t rows() const { return p_.tokens.size(0); }
+
+  // Rows are independent: on the CPU each runs on one thread from end to end, as in BatchRunner. What they
+  // give is added up in their order, so that no number depends on that of the threads.
+  void for_each_row(const std::function<void(int64_t row)>& body) const {
+    const auto run_all = [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) body(row);
+    };
+    if (!p_.tokens.is_cpu()) return run_all(0, rows());
+    const int threads = std::max(1, global_thread_pool().num_threads() / static_cast<int>(rows()));
+    global_thread_pool().parallel_for(rows(), 1, [&](int64_t begin, int64_t end) {
+      AtenThreads guard(threads);
+      run_all(begin, end);
+    });
+  }
 
   void report(int64_t done) {
     progress_.update(done + 1, 2 * p_.shell.info().num_layers, "measuring layers");
@@ -106,32 +135,43 @@ class Sensitivity {
       Calls calls(block->linears());
       inputs_.push_back(hidden);
       at::Tensor next = at::zeros_like(hidden);
-      importance_.emplace_back(block->linears().size());
-      for (int64_t row = 0; row < rows(); ++row) {
+      const size_t num_linears = block->linears().size();
+      std::vector<std::vector<at::Tensor>> squares(static_cast<size_t>(rows()));  // by row and layer, [in]
+      for_each_row([&](int64_t row) {
+        at::NoGradGuard in_this_thread;
         next.select(0, row).copy_(run(*block, hidden.select(0, row)));
-        for (size_t i = 0; i < importance_.back().size(); ++i)
-          for (const Call& call : calls.of(i)) add_squares(importance_.back()[i], call.input);
+        std::vector<at::Tensor>& own = squares[static_cast<size_t>(row)];
+        own.resize(num_linears);
+        for (size_t i = 0; i < own.size(); ++i)
+          for (const Call& call : calls.of(i)) add_to(own[i], squares_of(call.input));
         calls.clear();
-      }
+      });
+      importance_.emplace_back(num_linears);
+      for (const auto& own : squares)
+        for (size_t i = 0; i < own.size(); ++i) add_to(importance_.back()[i], own[i]);
       hidden = next;
       report(index);
     }
     return hidden;
   }
 
-  static void add_squares(at::Tensor& sums, const at::Tensor& input) {
-    if (input.size(0) == 0) return;
-    at::Tensor squares = input.to(at::kFloat).square().sum(0);
-    sums = sums.defined() ? sums + squares : squares;
+  // Undefined without tokens.
+  static at::Tensor squares_of(const at::Tensor& input) {
+    return input.size(0) == 0 ? at::Tensor() : input.to(at::kFloat).square().sum(0);
+  }
+
+  static void add_to(at::Tensor& sum, const at::Tensor& more) {
+    if (more.defined()) sum = sum.defined() ? sum + more : more;
   }
 
   // Of -log p(drawn token), summed over the row: p - 1 at that token, back through head and final norm.
-  at::Tensor head_gradient(const at::Tensor& row) {
+  at::Tensor head_gradient(const at::Tensor& hidden, int64_t row) const {
     at::AutoGradMode with_gradients(true);
-    at::Tensor leaf = row.detach().requires_grad_();
+    at::Generator random = at::make_generator<at::CPUGeneratorImpl>(p_.seed + static_cast<uint64_t>(row));
+    at::Tensor leaf = hidden.detach().requires_grad_();
     at::Tensor logits = p_.shell.logits(leaf);
     at::Tensor share = at::softmax(logits.detach(), -1);
-    at::Tensor drawn = at::multinomial(share.cpu(), 1, /*replacement=*/false, random_).to(share.device());
+    at::Tensor drawn = at::multinomial(share.cpu(), 1, /*replacement=*/false, random).to(share.device());
     share.scatter_add_(1, drawn, at::zeros_like(drawn, share.options()) - 1);
     return torch::autograd::grad({logits}, {leaf}, {share}).front();
   }
@@ -143,17 +183,27 @@ class Sensitivity {
     for (size_t i = 0; i < linears.size(); ++i)
       rounded.push_back(roundings(linears[i], importance_[static_cast<size_t>(index)][i]));
     Calls calls(linears);
-    for (int64_t row = 0; row < rows(); ++row) {
+    std::vector<std::vector<std::vector<double>>> losses(
+        static_cast<size_t>(rows()));  // by row, layer, scheme
+    for_each_row([&](int64_t row) {
       at::AutoGradMode with_gradients(true);
       at::Tensor leaf = inputs_.back().select(0, row).detach().requires_grad_();
       at::Tensor& gradient = gradients_[static_cast<size_t>(row)];
       gradient = torch::autograd::grad({run(*block, leaf)}, {leaf}, {gradient}).front();
       for (size_t i = 0; i < linears.size(); ++i)
-        add_losses(cat(p_.shell.info().blocks_prefix, ".", index, ".", linears[i].name), linears[i],
-                   rounded[i], calls.of(i));
+        losses[static_cast<size_t>(row)].push_back(losses_of(*linears[i].linear, rounded[i], calls.of(i)));
       calls.clear();
-    }
+    });
+    for (const auto& of_layer : losses)
+      for (size_t i = 0; i < linears.size(); ++i)
+        add_losses(cat(p_.shell.info().blocks_prefix, ".", index, ".", linears[i].name), of_layer[i]);
     inputs_.pop_back();
+  }
+
+  void add_losses(const std::string& layer, const std::vector<double>& of_row) {
+    std::vector<double>& sums = losses_[layer];
+    sums.resize(of_row.size());
+    for (size_t i = 0; i < of_row.size(); ++i) sums[i] += of_row[i];
   }
 
   std::vector<Rounded> roundings(const models::DecoderBlock::NamedLinear& linear,
@@ -175,21 +225,22 @@ class Sensitivity {
     return all;
   }
 
-  void add_losses(const std::string& name, const models::DecoderBlock::NamedLinear& linear,
-                  const std::vector<Rounded>& rounded, const std::deque<Call>& calls) {
+  // By scheme.
+  static std::vector<double> losses_of(const nn::Linear& linear, const std::vector<Rounded>& rounded,
+                                       const std::deque<Call>& calls) {
     at::NoGradGuard no_grad;
-    std::vector<double>& losses = losses_[name];
-    losses.resize(rounded.size());
+    std::vector<double> losses(rounded.size());
     for (const Call& call : calls) {
       if (!call.gradient.defined() || call.input.size(0) == 0) continue;
       for (size_t i = 0; i < rounded.size(); ++i) {
         if (!rounded[i].error.defined()) continue;
-        const at::Tensor change = (output_error(*linear.linear, rounded[i], call.input).to(at::kFloat) *
-                                   call.gradient.to(at::kFloat))
-                                      .sum(-1);
+        const at::Tensor change =
+            (output_error(linear, rounded[i], call.input).to(at::kFloat) * call.gradient.to(at::kFloat))
+                .sum(-1);
         losses[i] += change.square().sum().item<double>();
       }
     }
+    return losses;
   }
 
   // Q(x) W'^T - x W^T without the difference of two large numbers.
@@ -204,7 +255,7 @@ class Sensitivity {
 
   const SensitivityProblem& p_;
   ProgressSink& progress_;
-  at::Generator random_;
+
   at::Tensor positions_;                             // [seqlen]
   std::vector<at::Tensor> inputs_;                   // of the blocks: [rows, seqlen, hidden]
   std::vector<std::vector<at::Tensor>> importance_;  // by block and layer, [in]

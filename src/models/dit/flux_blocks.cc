@@ -147,7 +147,8 @@ class FluxStream {
     return nn::gated_sum(y, m[5], flux_rows(down_, inner));
   }
   void list(std::vector<NamedLinear>& out, int first_group) {
-    out.push_back({names_.norm, &modulation_, first_group});
+    out.push_back(
+        {.name = names_.norm, .linear = &modulation_, .fusion_group = first_group, .modulation = true});
     heads_.list(out, first_group + 1);
     out.push_back({names_.out, &out_, first_group + 2});
     out.push_back({cat(names_.mlp, ".0.proj"), &up_, first_group + 3});
@@ -228,7 +229,8 @@ class FluxSingleBlock : public DitBlock {
   }
 
   std::vector<NamedLinear> linears() override {
-    std::vector<NamedLinear> out = {{"norm.linear", &modulation_, 0}};
+    std::vector<NamedLinear> out = {
+        {.name = "norm.linear", .linear = &modulation_, .fusion_group = 0, .modulation = true}};
     heads_.list(out, 1);
     out.push_back({"proj_mlp", &up_, 2});
     out.push_back({"proj_out", &out_, 3});
