@@ -1,4 +1,5 @@
 // quaver serve: the OpenAI-compatible server. Flags are those of vllm serve; each is also QUAVER_<NAME>.
+#include <array>
 #include <csignal>
 #include <cstdio>
 
@@ -9,17 +10,46 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "checkpoint/diffusers_folder.h"
+#include "pipeline/open_image_pipeline.h"
+#include "server/default_params.h"
 #include "server/server.h"
 
 namespace quaver::apps {
 namespace {
 
 struct ServeFlags {
-  pipeline::TextPipelineOptions model;
+  pipeline::TextPipelineOptions model;    // what both kinds of model have stands here
+  pipeline::ImagePipelineOptions images;  // what only models of pictures have
   server::ServerOptions server;
   std::string default_sampling_params;
-  bool omni = false, no_access_log = false;
+  bool omni = false, no_access_log = false, vae_slicing = false;
 };
+
+// Flags of one kind of model, by the heading that --help shows them under.
+constexpr const char* kTextFlags = "Models of text";
+constexpr const char* kPictureFlags = "Models of pictures";
+
+void group_flags(CLI::App& app) {
+  for (const char* name :
+       {"kv-cache-dtype", "kv-cache-memory", "max-model-len", "tie-embeddings", "max-num-batched-tokens",
+        "block-size", "enable-prefix-caching", "enable-chunked-prefill", "max-logprobs", "tool-call-parser",
+        "trust-request-chat-template"})
+    app.get_option(cat("--", name))->group(kTextFlags);
+  for (const char* name : {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size"})
+    app.get_option(cat("--", name))->group(kPictureFlags);
+}
+
+// A flag that can't have an effect is a mistake, and better told than ignored.
+void refuse_flags_of(const char* group, const CLI::App& app, const std::string& model) {
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_group() == group && option->count() > 0)
+      throw Error(
+          ErrorKind::kInvalidInput,
+          cat("--", option->get_lnames().front(), " is for ",
+              group == kTextFlags ? "models of text" : "models of pictures", ", and ", model, " is none"),
+          option->get_lnames().front());
+}
 
 server::Server* g_server = nullptr;
 
@@ -35,7 +65,31 @@ void handle_signals(server::Server& server) {
   sigaction(SIGINT, &action, nullptr);
 }
 
-int run_serve(ServeFlags flags) {
+std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool pictures) {
+  if (!pictures) return pipeline::open_text_pipeline(flags.model);
+  pipeline::ImagePipelineOptions options = flags.images;
+  options.model = flags.model.model;
+  options.device = flags.model.device;
+  options.dtype = flags.model.dtype;
+  options.max_num_seqs = flags.model.max_num_seqs;
+  options.max_queue = flags.model.max_queue;
+  options.strict_activations = flags.model.strict_activations;
+  options.quantization = flags.model.quantization;
+  options.rounding = flags.model.rounding;
+  return pipeline::open_image_pipeline(options);
+}
+
+// What a client may leave unread: its pictures, all of one request, in base64.
+void make_room_for_pictures(server::HttpLimits& limits, int64_t max_pixels) {
+  limits.stream_backlog_bytes += static_cast<size_t>(max_pixels) * 3 * 4 / 3;
+}
+
+std::string capacity(const pipeline::Pipeline& model, const ServeFlags& flags, bool pictures) {
+  return pictures ? cat(flags.images.limits.max_pixels, " pixels")
+                  : cat(model.card().max_model_len, " tokens");
+}
+
+int run_serve(const CLI::App& app, ServeFlags flags) {
   if (flags.server.served_model_names.empty() && is_repository(flags.model.model))
     flags.server.served_model_names.push_back(flags.model.model);
   flags.model.model = resolve_model(flags.model.model);
@@ -46,17 +100,24 @@ int run_serve(ServeFlags flags) {
         parse_json(flags.default_sampling_params, "--default-sampling-params");
   if (flags.server.api_keys.empty())
     if (auto key = env_string("VLLM_API_KEY")) flags.server.api_keys.push_back(*key);
-  if (flags.omni) log_warning("--omni has no effect: this build serves text models only");
+  const bool pictures = DiffusersFolder::is(flags.model.model);
+  refuse_flags_of(pictures ? kTextFlags : kPictureFlags, app, flags.model.model);
+  server::check_default_params(flags.server.default_sampling_params,
+                               pictures ? server::ModelKind::kPictures : server::ModelKind::kText);
+  if (flags.omni) log_warning("--omni has no effect: what a model makes is seen from its files");
+  if (flags.vae_slicing)
+    log_warning("--vae-use-slicing has no effect: the autoencoder always works on one picture at a time");
+  if (pictures) make_room_for_pictures(flags.server.http.limits, flags.images.limits.max_pixels);
   server::Server server(flags.server);
   handle_signals(server);
   server.start();
   std::printf("listening on http://%s:%d, loading %s\n", flags.server.http.host.c_str(), server.port(),
               flags.model.model.c_str());
   std::fflush(stdout);
-  std::unique_ptr<pipeline::Pipeline> model = pipeline::open_text_pipeline(flags.model);
+  std::unique_ptr<pipeline::Pipeline> model = open_pipeline(flags, pictures);
   server.attach(*model);
-  std::printf("ready: http://%s:%d/v1, up to %ld tokens per request\n", flags.server.http.host.c_str(),
-              server.port(), model->card().max_model_len);
+  std::printf("ready: http://%s:%d/v1, up to %s per request\n", flags.server.http.host.c_str(), server.port(),
+              capacity(*model, flags, pictures).c_str());
   std::fflush(stdout);
   server.wait();
   server.stop();
@@ -75,6 +136,18 @@ void add_engine_flags(CLI::App& app, ServeFlags& flags) {
              "compute equal prompt beginnings once");
   add_on_off(app, "enable-chunked-prefill", flags.model.enable_chunked_prefill,
              "compute long prompts in several steps");
+}
+
+void add_picture_flags(CLI::App& app, ServeFlags& flags) {
+  add_flag(app, "cache", flags.images.cache,
+           "steps that reuse the last one's work: none, first-block, teacache[:THRESHOLD]");
+  add_switch(app, "vae-use-tiling", flags.images.vae_tiling,
+             "decode large pictures tile by tile, in less memory");
+  add_switch(app, "vae-use-slicing", flags.vae_slicing, "accepted for compatibility");
+  app.add_option(both_spellings("max-generated-image-size"), flags.images.limits.max_pixels,
+                 "most pixels of a request's pictures together")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
 }
 
 void add_http_flags(CLI::App& app, ServeFlags& flags) {
@@ -102,9 +175,11 @@ std::function<int()> add_serve(CLI::App& app) {
   auto flags = std::make_shared<ServeFlags>();
   add_text_model_flags(app, flags->model);
   add_engine_flags(app, *flags);
+  add_picture_flags(app, *flags);
   add_http_flags(app, *flags);
+  group_flags(app);
   name_environment_variables(app);
-  return [flags] { return run_serve(*flags); };
+  return [flags, &app] { return run_serve(app, *flags); };
 }
 
 }  // namespace quaver::apps

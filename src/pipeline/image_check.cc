@@ -95,12 +95,12 @@ std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& reques
   check_prompt("prompt", request.prompt);
   check_prompt("negative_prompt", request.negative_prompt);
   in_range("n", request.count, 1, limits.max_count);
-  in_range("partial_images", request.previews, 0, 3);
+  in_range("partial_images", request.previews, 0, limits.max_previews);
   check_source(request);
   const Size size = size_of(request, facts, limits.max_pixels);
-  constexpr double kMaxScale = 20, kDefaultStrength = 0.6;
-  if (request.guidance_scale) in_range("guidance_scale", *request.guidance_scale, 0, kMaxScale);
-  if (request.true_cfg_scale) in_range("true_cfg_scale", *request.true_cfg_scale, 0, kMaxScale);
+  constexpr double kDefaultStrength = 0.6;
+  if (request.guidance_scale) in_range("guidance_scale", *request.guidance_scale, 0, limits.max_guidance);
+  if (request.true_cfg_scale) in_range("true_cfg_scale", *request.true_cfg_scale, 0, limits.max_guidance);
   const double strength = request.strength.value_or(request.source ? kDefaultStrength : 1);
   if (!(strength > 0 && strength <= 1))
     wrong("strength", "is ", strength, ", expected above 0 and at most 1");

@@ -10,11 +10,6 @@
 
 namespace quaver::pipeline {
 
-struct ImageRequestLimits {
-  int64_t max_pixels = 33'177'600;  // of all pictures of a request together
-  int64_t max_steps = 200, max_count = 10;
-};
-
 // One spec per picture. Throws Error(kInvalidInput) whose field is the request's: "prompt", "n", "size",
 // "num_inference_steps", "guidance_scale", "true_cfg_scale", "seed", "strength", "mask_image",
 // "max_sequence_length", "partial_images". Sizes are honoured or refused, never rounded: the refusal names

@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "diffusion/image_job.h"
+#include "pipeline/peak_memory.h"
 
 namespace quaver::pipeline {
 
@@ -32,6 +33,7 @@ struct LiveRequest {
   int64_t prompt_tokens = 0;
   double guidance_scale = 0;
   std::vector<std::string> notes;
+  std::map<std::string, double> stage_s;
   std::atomic<bool> aborted{false};
   bool ended = false;
   int64_t told_position = -1;  // in the queue, as last reported
@@ -54,6 +56,24 @@ struct Seat {
 double shown_guidance(const diffusion::ImageFacts& facts, const diffusion::Guidance& guidance) {
   return facts.defaults.guidance_kind == diffusion::GuidanceKind::kTrue ? guidance.scale : guidance.embedded;
 }
+
+// Adds the time of its life to a stage of everyone's request.
+class StageClock {
+ public:
+  StageClock(const char* stage, std::vector<Seat> seats) : stage_(stage), seats_(std::move(seats)) {}
+  ~StageClock() {
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+    const LiveRequest* last = nullptr;  // seats of one request stand together
+    for (const Seat& seat : seats_)
+      if (std::exchange(last, seat.request.get()) != seat.request.get())
+        seat.request->stage_s[stage_] += seconds;
+  }
+
+ private:
+  const char* stage_;
+  const std::vector<Seat> seats_;
+  const Clock::time_point start_ = Clock::now();
+};
 
 // Previews are spread evenly over the steps: after which step the next one is due; 0 when none is left.
 int64_t preview_step(int64_t previews, int64_t made, int64_t steps) {
@@ -177,9 +197,13 @@ class ImageEngine : public ImagePipeline {
 
   void run_batch(std::vector<diffusion::ImageSpec> specs, const std::vector<Seat>& seats) {
     try {
-      diffusion::ImageJob job(*model_, std::move(specs));
+      const auto timed = [&](const char* stage, auto work) {
+        StageClock clock(stage, seats);
+        return work();
+      };
+      auto job = timed("text_encode", [&] { return diffusion::ImageJob(*model_, std::move(specs)); });
       while (job.steps_done() < job.steps() && !all_gone(seats)) {
-        job.step();
+        timed("denoise", [&] { job.step(); });
         tell_progress(job, seats);
         look_around();
       }
@@ -231,8 +255,11 @@ class ImageEngine : public ImagePipeline {
       event.step = event.steps = job.steps();
       event.index = seats[i].index;
       event.seed = job.specs()[i].seed;
-      event.image = std::make_shared<const Image>(job.decode(i));
-      request.prompt_tokens = job.prompt_tokens(i);
+      {
+        StageClock clock("decode", {seats[i]});
+        event.image = std::make_shared<const Image>(job.decode(i));
+      }
+      request.prompt_tokens = event.prompt_tokens = job.prompt_tokens(i);
       request.notes = job.notes();
       request.send(std::move(event));
       if (++request.finished == request.total) succeed(request);
@@ -244,6 +271,10 @@ class ImageEngine : public ImagePipeline {
     event.prompt_tokens = request.prompt_tokens;
     event.guidance_scale = request.guidance_scale;
     event.notes = request.notes;
+    event.stage_s = request.stage_s;
+    const PeakMemory peak = peak_memory(model_->options().load.device);
+    event.peak_allocated_bytes = peak.allocated;
+    event.peak_reserved_bytes = peak.reserved;
     end(request, std::move(event));
   }
 

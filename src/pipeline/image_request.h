@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,13 @@
 #include "media/image.h"
 
 namespace quaver::pipeline {
+
+// The most that one request may ask for.
+struct ImageRequestLimits {
+  int64_t max_pixels = 33'177'600;  // of all pictures of a request together
+  int64_t max_steps = 200, max_count = 10, max_previews = 3;
+  double max_guidance = 20;
+};
 
 // As clients write it; what is unset takes the model's default.
 struct ImageRequest {
@@ -41,11 +49,13 @@ struct ImageEvent {
   int64_t preview_index = 0;           // kPreview
   std::shared_ptr<const Image> image;  // kPreview, kImage
   uint64_t seed = 0;                   // kImage
+  int64_t prompt_tokens = 0;           // kImage, kDone
   // With kDone.
-  int64_t prompt_tokens = 0;
   double guidance_scale = 0;
-  std::vector<std::string> notes;  // what was cut off prompts
-  std::optional<Error> error;      // with kFailed
+  std::map<std::string, double> stage_s;  // seconds in "text_encode", "denoise" and "decode"
+  int64_t peak_allocated_bytes = 0, peak_reserved_bytes = 0;  // of the process, or of its device's allocator
+  std::vector<std::string> notes;                             // what was cut off prompts
+  std::optional<Error> error;                                 // with kFailed
 };
 
 // Called on the engine's thread; must return fast and not throw.

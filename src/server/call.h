@@ -12,6 +12,7 @@ namespace quaver::server {
 struct ServerOptions;
 struct ServedModel;
 class Metrics;
+class Workers;
 
 // Facts of the running server that endpoints show.
 struct ServerState {
@@ -27,6 +28,7 @@ struct Call {
   const ServerOptions& options;
   ServerState& state;
   Metrics& metrics;
+  Workers& workers;
 };
 
 // Throws ApiError or Error to refuse; the dispatcher answers.

@@ -66,25 +66,27 @@ void Dispatcher::operator()(HttpRequest request, std::shared_ptr<Reply> reply) {
 void Dispatcher::handle(HttpRequest request, const std::shared_ptr<Reply>& reply) {
   if (is_preflight(request, options_.allowed_origins)) return answer_preflight(request, *reply);
   Match match = find_route(all_routes(), request.method, request.path);
-  bool open = match.route && match.route->open;
+  bool open = !match.rows.empty() && match.rows.front().open;
   if (!open && !is_authorized(request, options_.api_keys))
     throw http_error(401, "this route needs a valid API key: Authorization: Bearer KEY");
-  if (!match.route && !match.allowed.empty()) reply->add_header("Allow", match.allowed + ", OPTIONS");
-  if (!match.route && request.method == "OPTIONS" && !match.allowed.empty())
+  if (match.rows.empty() && !match.allowed.empty()) reply->add_header("Allow", match.allowed + ", OPTIONS");
+  if (match.rows.empty() && request.method == "OPTIONS" && !match.allowed.empty())
     return reply->send({.status = 204, .body = ""});
-  if (!match.route) throw method_error(request, match.allowed);
+  if (match.rows.empty()) throw method_error(request, match.allowed);
   request.captures = std::move(match.captures);
-  check_ready(*match.route);
-  run(*match.route, {std::move(request), reply, model(), options_, state_, metrics_});
+  const Route& route = choose(match.rows);
+  run(route, {std::move(request), reply, model(), options_, state_, metrics_, workers_});
 }
 
-void Dispatcher::check_ready(const Route& route) const {
-  if (route.ability.empty()) return;
+const Route& Dispatcher::choose(std::span<const Route> rows) const {
+  if (rows.front().ability.empty()) return rows.front();
   std::shared_ptr<const ServedModel> served = model();
   if (!served) throw http_error(503, "the model is still being loaded");
-  if (route.ability == "model") return;
-  if (!route.handler || !served->can(route.ability)) refuse_route(route);
+  if (rows.front().ability == "model") return rows.front();
+  auto row = std::ranges::find_if(rows, [&](const Route& r) { return r.handler && served->can(r.ability); });
+  if (row == rows.end()) refuse_route(rows.front());
   if (state_.draining) throw http_error(503, "the server is shutting down");
+  return *row;
 }
 
 void Dispatcher::refuse_route(const Route& route) const {

@@ -26,7 +26,8 @@ class Dispatcher {
 
  private:
   void handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
-  void check_ready(const Route& route) const;
+  // The row that serves now; throws when there is none.
+  const Route& choose(std::span<const Route> rows) const;
   void run(const Route& route, Call call);
   [[noreturn]] void refuse_route(const Route& route) const;
 

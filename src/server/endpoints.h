@@ -6,8 +6,11 @@
 namespace quaver::server {
 
 void chat_completions(Call call);  // chat.cc
-void completions(Call call);       // completions.cc
-void tokenize(Call call);          // tokenize.cc
+void chat_pictures(Call call);     // chat_pictures.cc
+void generate_images(Call call);   // images.cc
+void edit_image(Call call);
+void completions(Call call);  // completions.cc
+void tokenize(Call call);     // tokenize.cc
 void detokenize(Call call);
 void list_models(Call call);  // models.cc
 void show_model(Call call);

@@ -100,7 +100,7 @@ json parse_body(const HttpRequest& request) {
   return body;
 }
 
-Fields::Fields(json body) : body_(std::move(body)) {
+Fields::Fields(json body, Twice twice) : body_(std::move(body)) {
   known_.insert("extra_body");
   auto extra = body_.find("extra_body");
   if (extra == body_.end() || extra->is_null()) return;
@@ -111,7 +111,7 @@ Fields::Fields(json body) : body_(std::move(body)) {
   json inner = std::move(*extra);
   for (auto& [name, value] : inner.items()) {
     auto [place, fresh] = body_.emplace(name, value);
-    if (!fresh && name != "extra_body" && *place != value)
+    if (!fresh && name != "extra_body" && (twice == Twice::kNever || *place != value))
       wrong("value_error", name, cat("stands in both body.", name, " and body.extra_body.", name), value);
   }
 }

@@ -34,9 +34,10 @@ struct TextRange {
 // returns nothing; finish() then throws one ApiError 400 that lists all of them, its param the first.
 class Fields {
  public:
-  // Members of `extra_body` count as members of the body; a field that stands in both with two values is
-  // wrong.
-  explicit Fields(json body);
+  enum class Twice { kMayAgree, kNever };
+  // Members of `extra_body` count as members of the body; a field that stands in both with two values, or
+  // (kNever) at all, is wrong.
+  explicit Fields(json body, Twice twice = Twice::kMayAgree);
 
   std::optional<bool> boolean(const char* name);
   std::optional<int64_t> integer(const char* name, IntRange range = {});

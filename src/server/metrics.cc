@@ -51,10 +51,13 @@ class Page {
   std::string labels_, name_, out_;
 };
 
-void print_requests(Page& page, const pipeline::Stats& stats) {
-  page.single("vllm:num_requests_running", "gauge", "Requests in the engine's batch.", stats.running);
-  page.single("vllm:num_requests_waiting", "gauge", "Requests waiting for the engine.", stats.waiting);
-  page.family("vllm:request_success_total", "counter", "Requests that ended, by how.");
+// Names of vLLM for text, of vLLM-Omni for pictures: dashboards know them.
+void print_requests(Page& page, const pipeline::Stats& stats, bool pictures) {
+  const std::string prefix = pictures ? "vllm_omni:" : "vllm:";
+  page.single(prefix + "num_requests_running", "gauge", "Requests in the engine's batch.", stats.running);
+  page.single(prefix + "num_requests_waiting", "gauge", "Requests waiting for the engine.", stats.waiting);
+  page.family(prefix + (pictures ? "requests_success_total" : "request_success_total"), "counter",
+              "Requests that ended, by how.");
   page.value(stats.finished_stop, "finished_reason=\"stop\"");
   page.value(stats.finished_length, "finished_reason=\"length\"");
   page.value(stats.finished_abort, "finished_reason=\"abort\"");
@@ -96,7 +99,26 @@ void Histogram::print(std::string& out, std::string_view name, std::string_view 
   out += cat(name, "_sum{", labels, "} ", sum_, "\n", name, "_count{", labels, "} ", total_, "\n");
 }
 
-Metrics::Metrics() : first_token_(kFirstToken), inter_token_(kInterToken), whole_(kWhole) {}
+Metrics::Metrics()
+    : first_token_(kFirstToken),
+      inter_token_(kInterToken),
+      whole_(kWhole),
+      preprocess_(kWhole),
+      exec_(kWhole),
+      exec_per_step_(kInterToken),
+      postprocess_(kWhole) {}
+
+void Metrics::observe_pictures(const std::map<std::string, double>& stage_s, int64_t steps) {
+  const auto seconds = [&](const char* stage) {
+    auto found = stage_s.find(stage);
+    return found == stage_s.end() ? 0 : found->second;
+  };
+  std::lock_guard lock(mutex_);
+  preprocess_.observe(seconds("text_encode"));
+  exec_.observe(seconds("denoise"));
+  exec_per_step_.observe(seconds("denoise") / static_cast<double>(std::max<int64_t>(1, steps)));
+  postprocess_.observe(seconds("decode"));
+}
 
 void Metrics::collect(pipeline::Pipeline& pipeline) {
   std::lock_guard lock(mutex_);
@@ -122,11 +144,20 @@ std::string Metrics::page(pipeline::Pipeline* pipeline, const std::string& model
   std::lock_guard lock(mutex_);
   if (pipeline) take(pipeline->stats());
   Page page(cat("model_name=\"", escaped(model_name), "\",engine=\"0\",stage=\"0\",replica=\"0\""));
-  print_requests(page, last_);
-  print_tokens(page, last_);
-  page.histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", first_token_);
-  page.histogram("vllm:inter_token_latency_seconds", "Between two tokens of one request.", inter_token_);
-  page.histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", whole_);
+  const bool pictures = pipeline && pipeline->images();
+  print_requests(page, last_, pictures);
+  if (pictures) {
+    page.histogram("vllm_omni:e2e_request_latency_s", "From arrival to the last picture.", whole_);
+    page.histogram("vllm_omni:diffusion_preprocess_s", "A request's text encoders.", preprocess_);
+    page.histogram("vllm_omni:diffusion_exec_s", "A request's denoising.", exec_);
+    page.histogram("vllm_omni:diffusion_exec_per_step_s", "One step of it.", exec_per_step_);
+    page.histogram("vllm_omni:diffusion_postprocess_s", "A request's decoding to pixels.", postprocess_);
+  } else {
+    print_tokens(page, last_);
+    page.histogram("vllm:time_to_first_token_seconds", "From arrival to the first token.", first_token_);
+    page.histogram("vllm:inter_token_latency_seconds", "Between two tokens of one request.", inter_token_);
+    page.histogram("vllm:e2e_request_latency_seconds", "From arrival to the last token.", whole_);
+  }
   page.family("quaver:http_responses_total", "counter", "HTTP answers by status.");
   for (const auto& [status, count] : responses_) page.value(count, cat("code=\"", status, "\""));
   return page.take();

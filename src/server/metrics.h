@@ -35,6 +35,8 @@ class Metrics {
   // Takes over the pipeline's observations; called now and then so that they do not pile up.
   void collect(pipeline::Pipeline& pipeline);
   void count_response(int status);
+  // Seconds in each stage of one picture request, and the steps that it asked for in all.
+  void observe_pictures(const std::map<std::string, double>& stage_s, int64_t steps);
   // The whole page, after a collect.
   std::string page(pipeline::Pipeline* pipeline, const std::string& model_name);
 
@@ -43,6 +45,7 @@ class Metrics {
   std::mutex mutex_;
   pipeline::Stats last_;  // without its observations
   Histogram first_token_, inter_token_, whole_;
+  Histogram preprocess_, exec_, exec_per_step_, postprocess_;  // of pictures
   std::map<int, int64_t> responses_;
 };
 

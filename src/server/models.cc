@@ -29,7 +29,7 @@ ordered_json model_json(const ServedModel& model, const std::string& name, int64
   ordered_json out = {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", "quaver"}};
   out["root"] = card.path;
   out["parent"] = nullptr;
-  out["max_model_len"] = card.max_model_len;
+  out["max_model_len"] = card.max_model_len > 0 ? ordered_json(card.max_model_len) : ordered_json();
   out["permission"] = ordered_json::array({permission(name, created)});
   out["capabilities"] = card.capabilities;
   out["quantization"] = card.quantization;

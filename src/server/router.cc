@@ -31,11 +31,18 @@ std::optional<std::vector<std::string>> match_path(std::string_view pattern, std
 Match find_route(std::span<const Route> routes, std::string_view method, std::string_view path) {
   std::string_view wanted = method == "HEAD" ? "GET" : method;
   Match out;
-  for (const Route& route : routes) {
+  for (size_t i = 0; i < routes.size(); ++i) {
+    const Route& route = routes[i];
     auto captures = match_path(route.path, path);
     if (!captures) continue;
-    if (!out.route && route.method == wanted) {
-      out.route = &route;
+    const auto same = [&](const Route& other) {
+      return other.method == route.method && other.path == route.path;
+    };
+    if (i > 0 && same(routes[i - 1])) continue;
+    if (out.rows.empty() && route.method == wanted) {
+      size_t end = i + 1;
+      while (end < routes.size() && same(routes[end])) ++end;
+      out.rows = routes.subspan(i, end - i);
       out.captures = std::move(*captures);
     }
     out.allowed += cat(out.allowed.empty() ? "" : ", ", route.method, route.method == "GET" ? ", HEAD" : "");

@@ -21,11 +21,12 @@ struct Route {
   bool open = false;  // needs no API key
 };
 
-// Every route there is, one row each (routes.cc).
+// Every route there is (routes.cc). Rows of the same method and path stand together: the first whose ability
+// the model has serves.
 std::span<const Route> all_routes();
 
 struct Match {
-  const Route* route = nullptr;  // null when no row fits both
+  std::span<const Route> rows;  // of this method and path; empty when there is none
   std::vector<std::string> captures;
   std::string allowed;  // methods that the path takes; empty when the path is unknown
 };

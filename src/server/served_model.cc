@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "server/default_params.h"
 #include "server/errors.h"
 #include "server/fields.h"
 #include "server/server.h"
@@ -68,7 +69,9 @@ ServedText::ServedText(pipeline::TextPipeline& p, const ServerOptions& options)
 
 ServedModel::ServedModel(pipeline::Pipeline& p, const ServerOptions& options)
     : pipeline(p), names(options.served_model_names), defaults(merged_defaults(p, options)) {
+  check_default_params(options.default_sampling_params, p.images() ? ModelKind::kPictures : ModelKind::kText);
   if (pipeline::TextPipeline* text = p.text()) text_.emplace(*text, options);
+  if (p.images()) image_defaults_ = image_defaults_of(defaults);
   if (names.empty()) names.push_back(p.card().path);
 }
 

@@ -42,6 +42,8 @@ struct ServedModel {
   bool can(std::string_view ability) const;
   // For routes whose ability a model of text alone has.
   const ServedText& text() const { return text_.value(); }
+  // What picture requests leave open.
+  const pipeline::ImageRequest& image_defaults() const { return image_defaults_; }
   // Reads the field `model`; throws ApiError 404 unless it is absent, a served name or the model's path.
   // Returns the name to answer with.
   std::string check_name(Fields& fields) const;
@@ -52,6 +54,7 @@ struct ServedModel {
 
  private:
   std::optional<const ServedText> text_;
+  pipeline::ImageRequest image_defaults_;
 };
 
 }  // namespace quaver::server

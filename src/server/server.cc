@@ -13,26 +13,11 @@
 #include <thread>
 
 #include "base/log.h"
+#include "server/default_params.h"
 #include "server/dispatcher.h"
 
 namespace quaver::server {
 namespace {
-
-constexpr std::array kDefaultNames = {
-    "temperature",      "top_p",      "top_k",         "min_p", "repetition_penalty", "frequency_penalty",
-    "presence_penalty", "max_tokens", "max_new_tokens"};
-
-void check_defaults(const json& defaults) {
-  const char* flag = "default-sampling-params";
-  require(defaults.is_object(), ErrorKind::kInvalidInput, flag, " must be a JSON object");
-  for (const auto& [name, value] : defaults.items()) {
-    bool known = std::find(kDefaultNames.begin(), kDefaultNames.end(), name) != kDefaultNames.end();
-    if (!known || !value.is_number())
-      throw Error(
-          ErrorKind::kInvalidInput,
-          cat(flag, ": '", name, known ? "' must be a number" : "' is not a parameter with a default"), flag);
-  }
-}
 
 void check(const ServerOptions& options) {
   auto wrong = [](const char* flag, const char* what) {
@@ -44,7 +29,7 @@ void check(const ServerOptions& options) {
   for (const std::string& name : options.served_model_names)
     if (name.empty()) wrong("served-model-name", "must not be empty");
   if (options.max_logprobs < 0) wrong("max-logprobs", "must be at least 0");
-  check_defaults(options.default_sampling_params);
+  check_default_params(options.default_sampling_params);
 }
 
 }  // namespace

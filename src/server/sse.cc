@@ -14,6 +14,10 @@ HttpResponse json_response(const ordered_json& value) {
 
 void EventStream::send(const ordered_json& event) { write(json_text(event)); }
 
+void EventStream::send_named(const ordered_json& event) {
+  write(json_text(event), cat("event: ", event.at("type").get_ref<const std::string&>(), "\n"));
+}
+
 void EventStream::done() {
   write("[DONE]");
   reply_->end();
@@ -25,14 +29,14 @@ void EventStream::fail(const ApiError& error) {
   done();
 }
 
-void EventStream::write(const std::string& data) {
+void EventStream::write(const std::string& data, std::string_view before) {
   if (!started_) {
     reply_->add_header("Cache-Control", "no-cache");
     reply_->add_header("X-Accel-Buffering", "no");  // proxies must not collect events
     reply_->start_stream("text/event-stream; charset=utf-8");
     started_ = true;
   }
-  reply_->write(cat("data: ", data, "\n\n"));
+  reply_->write(cat(before, "data: ", data, "\n\n"));
 }
 
 }  // namespace quaver::server

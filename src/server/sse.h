@@ -20,12 +20,14 @@ class EventStream {
  public:
   explicit EventStream(std::shared_ptr<Reply> reply) : reply_(std::move(reply)) {}
   void send(const ordered_json& event);
+  // With an `event:` line of the name that stands in its field "type".
+  void send_named(const ordered_json& event);
   void done();
   // An HTTP error when nothing was sent yet, else an error event and [DONE].
   void fail(const ApiError& error);
 
  private:
-  void write(const std::string& data);
+  void write(const std::string& data, std::string_view before = {});
   std::shared_ptr<Reply> reply_;
   bool started_ = false;
 };
