@@ -43,6 +43,8 @@ TEST(Base64, WhatIsNotBase64IsNothing) {
        {"Z", "Zg", "Zg=", "Zm9vYg", "Zg===", "=", "====", "=Zg=", "Z===", "Zg==Zg==", "Zm8=Zm9v", "Zm9v\n",
         "Zm 9v", "Zm-_", "Zm9!", "Zh==", "Zm9=", "\xC3\xA9Zg"})
     EXPECT_EQ(decoded_text(text), std::nullopt) << text;
+  for (const size_t length : {1, 2, 3, 5, 6, 7})  // nothing behind the end is read
+    EXPECT_EQ(decoded_text(std::string_view("Zm9vYmFy").substr(0, length)), std::nullopt) << length;
 }
 
 }  // namespace
