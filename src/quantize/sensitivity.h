@@ -30,7 +30,8 @@ struct SensitivityProblem {
 // Fisher information), and the change is g dy: g the gradient of -log p(drawn token) in the layer's output,
 // dy what rounding changes there. Summed over positions as if they were independent; inputs are quantized
 // where the scheme asks for it. 16 bits lose nothing; layers that saw no token have 0 for every scheme.
-// Memory: one block and its roundings, and each block's input.
+// Rows run on all processors, one each. Memory: one block and its roundings, each block's input, and what
+// gradients need of one row for each thread. No number depends on the threads.
 std::map<std::string, std::vector<double>> measure_sensitivity(const SensitivityProblem& problem,
                                                                ProgressSink& progress);
 

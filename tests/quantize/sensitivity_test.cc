@@ -109,6 +109,13 @@ TEST(Sensitivity, PredictsTheDivergence) {
     }
 }
 
+// Rows run on several threads; their number and their order must not show.
+TEST(Sensitivity, TheSameEachTime) {
+  const TwoBlocks model;
+  const SensitivityProblem problem = problem_of(model, {"W4A16", "FP8_TENSOR"});
+  EXPECT_EQ(measure_sensitivity(problem, null_progress()), measure_sensitivity(problem, null_progress()));
+}
+
 TEST(Sensitivity, QuantizedInputsCountAndSixteenBitsLoseNothing) {
   const TwoBlocks model;
   const auto predicted =
