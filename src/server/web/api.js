@@ -57,14 +57,22 @@ export function jsonPost(body, signal) {
   return { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), signal };
 }
 
+async function nextPiece(reader) {
+  try {
+    const { done, value } = await reader.read();
+    if (!done) return value;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+  }
+  throw new ApiError("the connection ended before the answer was complete");
+}
+
 // The data of each event as an object, up to [DONE]. Throws the error that an event carries.
 export async function* events(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
-    const { done, value } = await reader.read();
-    if (done) throw new ApiError("the connection ended before the answer was complete");
-    text += value;
+    text += await nextPiece(reader);
     const blocks = text.split("\n\n");
     text = blocks.pop();
     for (const block of blocks) {

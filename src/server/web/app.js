@@ -40,9 +40,9 @@ async function servedModel() {
   }
 }
 
-// "int4 w4g128 (llm)" for each component that is quantized.
+// "transformer auto_round, vae gguf": the components that are quantized, and how.
 function quantizationText(quantization) {
-  const parts = Object.entries(quantization ?? {}).filter(([, format]) => format !== "none");
+  const parts = Object.entries(quantization ?? {}).filter(([, format]) => format && format !== "none");
   return parts.map(([component, format]) => `${component} ${format}`).join(", ");
 }
 

@@ -47,12 +47,13 @@ function answerView() {
   const folded = make("details", {}, make("summary", {}, "Reasoning"), thoughts);
   return {
     add(piece) {
+      const follows = form.getBoundingClientRect().bottom <= window.innerHeight + 1; // else the user reads further up
       if (piece.reasoning) {
         if (!folded.isConnected) content.before(folded);
         thoughts.append(piece.reasoning);
       }
       if (piece.content) content.append(piece.content);
-      turn.scrollIntoView({ block: "nearest" });
+      if (follows) form.scrollIntoView({ block: "nearest" });
     },
     note: (text) => turn.append(make("p", { class: "hint" }, text)),
     text: () => content.textContent,

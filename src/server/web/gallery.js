@@ -2,7 +2,7 @@
 import { showComparison } from "./compare.js";
 import { announce, button, byId, make } from "./dom.js";
 
-// {name, blob, url, settings, size, format, seconds, item, box}; the newest first.
+// {name, blob, url, settings, size, format, seconds, item, box}; the newest first. `seconds`: from the request to the picture.
 const pictures = [];
 let chosen = []; // at most two of them, in the order of choice
 let made = 0;
@@ -15,7 +15,7 @@ export function setUp(given) {
 
 export function factsOf(picture) {
   const { num_inference_steps: steps, seed } = picture.settings;
-  return [picture.size, steps && `${steps} steps`, `seed ${seed}`, `${picture.seconds.toFixed(1)} s`].filter(Boolean).join(", ");
+  return [picture.size, steps && `${steps} steps`, `seed ${seed}`, `after ${picture.seconds.toFixed(1)} s`].filter(Boolean).join(", ");
 }
 
 const fileNameOf = (picture) => `quaver-${picture.settings.seed}.${picture.format === "jpeg" ? "jpg" : picture.format}`;

@@ -43,16 +43,25 @@ function setUpFile(id, onChange = () => {}) {
     setFile(input, null);
     input.focus();
   });
-  const zone = input.closest(".drop");
-  zone.addEventListener("dragover", (event) => {
+}
+
+// Files dropped on `zone` go into the field. Elsewhere a browser would open them in the page's place.
+function takeDrops(zone, id) {
+  const input = byId(id);
+  const frame = input.closest(".drop");
+  const light = (event, on) => {
     event.preventDefault();
-    zone.classList.add("over");
-  });
-  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+    event.stopPropagation();
+    frame.classList.toggle("over", on);
+  };
+  zone.addEventListener("dragover", (event) => light(event, !input.disabled));
+  zone.addEventListener("dragleave", (event) => light(event, false));
   zone.addEventListener("drop", (event) => {
-    event.preventDefault();
-    zone.classList.remove("over");
-    if (event.dataTransfer.files.length && !input.disabled) setFile(input, event.dataTransfer.files[0]);
+    light(event, false);
+    const file = event.dataTransfer.files[0];
+    if (!file || input.disabled) return;
+    input.closest("details").open = true;
+    setFile(input, file);
   });
 }
 
@@ -64,6 +73,9 @@ export function setUpForm(form, { canEdit }) {
     }
   });
   byId("source-panel").hidden = !canEdit;
+  if (!canEdit) return;
+  takeDrops(document, "source");
+  takeDrops(byId("mask").closest(".drop"), "mask");
   setUpFile("mask");
   // Both speak of a picture, so without one they say nothing.
   setUpFile("source", (there) => {
