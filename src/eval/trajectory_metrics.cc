@@ -17,4 +17,12 @@ Difference latent_difference(const at::Tensor& reference, const at::Tensor& cand
   return sums.difference(double(*high) - double(*low));
 }
 
+void TrajectoryPairs::compare(size_t picture, const at::Tensor& latents) {
+  std::deque<at::Tensor>& kept = kept_.at(picture);
+  require(!kept.empty(), ErrorKind::kInvalidInput, "the candidate takes more steps than the reference's ",
+          differences_[picture].size());
+  differences_[picture].push_back(latent_difference(kept.front(), latents));
+  kept.pop_front();
+}
+
 }  // namespace quaver::eval

@@ -36,7 +36,8 @@ void expect_equal(const json& got, const json& want, double count) {
 }
 
 TEST(ImageMetricsTest, EqualScikitImage) {
-  for (const json& row : golden().at("pictures")) {
+  const json facts = golden();
+  for (const json& row : facts.at("pictures")) {
     SCOPED_TRACE(row.at("name"));
     const std::string name = row.at("name");
     const Image a = picture(name + "_reference"), b = picture(name + "_candidate");
@@ -100,8 +101,25 @@ TEST(TrajectoryMetricsTest, EqualNumPy) {
       testing::ThrowsMessage<Error>("latents to compare must have one shape, got [3, 5, 4] and [5, 4]"));
 }
 
+TEST(TrajectoryMetricsTest, StepsArePairedInTheirOrder) {
+  TrajectoryPairs pairs(2);
+  at::Tensor latents = at::tensor({1.f, 2.f});
+  pairs.keep(1, latents);
+  latents.add_(1);  // what was kept is a copy
+  pairs.keep(1, latents);
+  pairs.compare(1, at::tensor({1.f, 2.f}));
+  pairs.compare(1, at::tensor({2.f, 5.f}));
+  EXPECT_TRUE(pairs.differences()[0].empty());
+  ASSERT_EQ(pairs.differences()[1].size(), 2);
+  EXPECT_TRUE(pairs.differences()[1][0].identical);
+  EXPECT_EQ(pairs.differences()[1][1].max_abs, 2);
+  EXPECT_THAT([&] { pairs.compare(1, latents); },
+              testing::ThrowsMessage<Error>("the candidate takes more steps than the reference's 2"));
+}
+
 TEST(BootstrapTest, IntervalsEqualScipys) {
-  for (const json& row : golden().at("bootstrap")) {
+  const json facts = golden();
+  for (const json& row : facts.at("bootstrap")) {
     const MeanEstimate got = bootstrap_mean(row.at("clusters").get<std::vector<std::vector<double>>>());
     ASSERT_TRUE(got.interval);
     // A quantile q of n draws of a normal mean is off by sqrt(q (1 - q) / n) / density: 0.027 errors of the
