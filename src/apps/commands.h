@@ -21,6 +21,7 @@ std::function<int()> add_generate(CLI::App& app);
 std::function<int()> add_inspect(CLI::App& app);
 std::function<int()> add_convert(CLI::App& app);
 std::function<int()> add_eval(CLI::App& app);
+std::function<int()> add_compare(CLI::App& app);
 std::function<int()> add_bench(CLI::App& app);
 std::function<int()> add_completion(CLI::App& app);
 

@@ -16,7 +16,8 @@ inline void add_strict_activations(CLI::App& app, bool& strict) {
 }
 
 // Checked while flags are parsed, before a model is looked for or downloaded.
-inline void add_quantization(CLI::App& app, std::string& name) {
+inline void add_quantization(CLI::App& app, std::string& name,
+                             const std::string& flag = "-q,--quantization") {
   const auto problem = [](const std::string& given) -> std::string {
     try {
       quantize::check_online_name(given);
@@ -25,7 +26,7 @@ inline void add_quantization(CLI::App& app, std::string& name) {
     }
     return {};
   };
-  app.add_option("-q,--quantization", name,
+  app.add_option(flag, name,
                  cat("round the linear layers of a plain model's blocks to nearest while they load: ",
                      quantize::online_schemes()))
       ->check(problem)
