@@ -24,7 +24,7 @@ bool can_group(const std::vector<Mlp>& experts, Projection projection) {
   return looks_at_one_row(first.input_quant().quant()) &&
          std::ranges::all_of(experts, [&](const Mlp& expert) {
            const Linear& layer = (expert.*projection)();
-           return layer.quant_weight() == nullptr && layer.bias().has_value() == first.bias().has_value() &&
+           return layer.is_dense() && layer.bias().has_value() == first.bias().has_value() &&
                   layer.input_quant().agrees_with(first.input_quant());
          });
 }

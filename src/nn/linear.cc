@@ -81,6 +81,7 @@ const std::optional<at::Tensor>& Linear::bias() const { return impl_->bias; }
 std::shared_ptr<const QuantWeight> Linear::quant_weight() const { return impl_->quant; }
 
 at::Tensor Linear::dense_weight() const { return impl_->dense(); }
+bool Linear::is_dense() const { return impl_->plain.defined(); }
 
 at::Tensor Linear::Impl::dense() const {
   if (plain.defined()) return plain;

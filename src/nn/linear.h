@@ -42,6 +42,7 @@ class Linear {
 
   // The weight as the ATen path multiplies it: the plain one, or the dequantized one (made anew each call).
   at::Tensor dense_weight() const;  // [out, in]
+  bool is_dense() const;            // dense_weight is there and costs nothing
   // From now on forward multiplies exactly this tensor, gradients included; for tuning.
   void set_dense_weight(at::Tensor weight);
   // From now on forward quantizes its input so, and no kernel rounds it further; before first use. The weight

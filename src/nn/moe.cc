@@ -30,9 +30,7 @@ Groups group_by_expert(const Routing& routing, int64_t num_experts) {
           .sizes = experts.bincount({}, num_experts)};
 }
 
-bool wants_gradient(const Linear& layer) {
-  return layer.quant_weight() == nullptr && layer.dense_weight().requires_grad();
-}
+bool wants_gradient(const Linear& layer) { return layer.is_dense() && layer.dense_weight().requires_grad(); }
 
 }  // namespace
 

@@ -193,6 +193,12 @@ TEST(Moe, WhatCantBeGrouped) {
   EXPECT_TRUE(can_group(moe.experts()));
   for (Mlp& expert : moe.experts()) expert.up().set_input_quant({whole, {}, at::kCPU});
   EXPECT_FALSE(can_group(moe.experts())) << "all rows together";
+  auto quant = std::make_shared<QuantWeight>(random_quant_weight(kHidden, kInner, {.group = 8}, 1));
+  moe.experts()[0].down() = Linear::quantized(quant, std::nullopt, at::kFloat, at::kCPU);
+  for (Mlp& expert : moe.experts()) expert.up().set_input_quant({});
+  EXPECT_FALSE(can_group(moe.experts())) << "one that is quantized";
+  moe.experts()[0].down().set_dense_weight(randn({kHidden, kInner}, 2));
+  EXPECT_TRUE(can_group(moe.experts())) << "its weight under tuning";
   std::vector<Mlp> narrow;
   auto layer = [](int64_t out, int64_t in) { return Linear::plain(randn({out, in}, 1), std::nullopt); };
   narrow.emplace_back(Activation::kSilu, layer(12, kHidden), layer(12, kHidden), layer(kHidden, 12));
