@@ -263,9 +263,10 @@ std::vector<eval::PictureLimit> limits_of(const CompareFlags& flags) {
 }
 
 void check_folder(const char* flag, const std::string& file) {
+  if (file.empty()) return;
   const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-  require(file.empty() || std::filesystem::is_directory(folder), ErrorKind::kNotFound, flag, " ", file, ": ",
-          folder.string(), " is no folder");
+  require(std::filesystem::is_directory(folder), ErrorKind::kNotFound, flag, " ", file, ": ", folder.string(),
+          " is no folder");
 }
 
 void check_compare_flags(CompareFlags& flags) {

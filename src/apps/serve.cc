@@ -5,6 +5,7 @@
 
 #include "apps/commands.h"
 #include "apps/model_argument.h"
+#include "apps/model_kind.h"
 #include "apps/text_flags.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -26,29 +27,12 @@ struct ServeFlags {
   bool omni = false, no_access_log = false, vae_slicing = false;
 };
 
-// Flags of one kind of model, by the heading that --help shows them under.
-constexpr const char* kTextFlags = "Models of text";
-constexpr const char* kPictureFlags = "Models of pictures";
-
 void group_flags(CLI::App& app) {
-  for (const char* name :
-       {"kv-cache-dtype", "kv-cache-memory", "max-model-len", "tie-embeddings", "max-num-batched-tokens",
-        "block-size", "enable-prefix-caching", "enable-chunked-prefill", "max-logprobs", "tool-call-parser",
-        "trust-request-chat-template"})
-    app.get_option(cat("--", name))->group(kTextFlags);
-  for (const char* name : {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size"})
-    app.get_option(cat("--", name))->group(kPictureFlags);
-}
-
-// A flag that can't have an effect is a mistake, and better told than ignored.
-void refuse_flags_of(const char* group, const CLI::App& app, const std::string& model) {
-  for (const CLI::Option* option : app.get_options())
-    if (option->get_group() == group && option->count() > 0)
-      throw Error(
-          ErrorKind::kInvalidInput,
-          cat("--", option->get_lnames().front(), " is for ",
-              group == kTextFlags ? "models of text" : "models of pictures", ", and ", model, " is none"),
-          option->get_lnames().front());
+  group_under(app, kForText,
+              {"kv-cache-dtype", "kv-cache-memory", "max-model-len", "tie-embeddings",
+               "max-num-batched-tokens", "block-size", "enable-prefix-caching", "enable-chunked-prefill",
+               "max-logprobs", "tool-call-parser", "trust-request-chat-template"});
+  group_under(app, kForPictures, {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size"});
 }
 
 server::Server* g_server = nullptr;
@@ -101,7 +85,7 @@ int run_serve(const CLI::App& app, ServeFlags flags) {
   if (flags.server.api_keys.empty())
     if (auto key = env_string("VLLM_API_KEY")) flags.server.api_keys.push_back(*key);
   const bool pictures = DiffusersFolder::is(flags.model.model);
-  refuse_flags_of(pictures ? kTextFlags : kPictureFlags, app, flags.model.model);
+  refuse_given(pictures ? kForText : kForPictures, app, flags.model.model);
   server::check_default_params(flags.server.default_sampling_params,
                                pictures ? server::ModelKind::kPictures : server::ModelKind::kText);
   if (flags.omni) log_warning("--omni has no effect: what a model makes is seen from its files");
