@@ -1,7 +1,9 @@
 """The web page in a real browser: headless Chromium against the program, with the small picture model and a tiny one of text."""
 import base64
+import http.client
 import json
 import shutil
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -155,6 +157,21 @@ def test_cancel_ends_the_drawing_here_and_there(page, pictures):
         time.sleep(0.05)
 
 
+def test_the_place_in_the_queue_is_shown(page, pictures):
+    open_pictures(page, pictures)
+    other = http.client.HTTPConnection(pictures.removeprefix("http://"), timeout=PATIENCE_S)
+    body = {"prompt": "a blue star", "size": "512x512", "num_inference_steps": 200, "stream": True}
+    other.request("POST", "/v1/images/generations", json.dumps(body), {"Content-Type": "application/json"})
+    other.getresponse().fp.readline()  # it is there
+    page["draw"].click()
+    page.wait(lambda: page["progress-text"].text == "Waiting: 1 request ahead")
+    assert page.heard("news")[-1] == "Waiting, 1 request ahead."
+    assert len(page.all("#progress-bar:indeterminate")) == 1
+    other.sock.shutdown(socket.SHUT_RDWR)
+    other.close()
+    page.wait(lambda: len(page.items()) == 1)
+
+
 def test_two_pictures_are_compared_in_three_ways(page, pictures):
     open_pictures(page, pictures, n="2", seed="1")
     page.draw(2)
@@ -230,6 +247,22 @@ def test_files_are_taken_where_they_are_dropped(page, pictures):
     assert page["source"].is_displayed()
     assert page.run(drop, "label[for=mask]", "white.png") and page.run(name, "mask") == "white.png"
     assert page.run(name, "source") == "first.png"
+
+
+def test_it_waits_for_a_model_that_is_being_loaded(page, text):
+    loading = """const real = window.fetch;
+      let refusals = 1;
+      window.fetch = (...request) => refusals-- > 0
+        ? Promise.resolve(Response.json({error: {message: "the model is still being loaded", code: 503}}, {status: 503}))
+        : real(...request);"""
+    script = page.driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": loading})
+    try:
+        page.open(text, None)
+        page.wait(lambda: page["start-text"].text == "the model is still being loaded.")
+        page.wait(lambda: page["chat"].is_displayed())
+        assert not page["start"].is_displayed()
+    finally:
+        page.driver.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
 
 
 def test_the_key_is_asked_for_until_it_is_right(page, serve, tiny_model):
