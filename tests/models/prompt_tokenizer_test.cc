@@ -81,7 +81,7 @@ TEST(PromptTokenizerTest, T5WithoutTokenizerJson) {
 }
 
 TEST(PromptTokenizerTest, EqualsTheReferenceRun) {
-  const std::string file = std::string(QUAVER_TEST_DATA) + "/golden/models/shapes-flux.safetensors";
+  const std::string file = std::string(QUAVER_TEST_DATA) + "/../models/reference/shapes-flux.safetensors";
   const std::vector<std::string> prompts = {
       "a red circle left of a green square on a white background",
       "a large yellow star above a small blue ring on a black background",

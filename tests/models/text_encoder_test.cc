@@ -186,7 +186,7 @@ TEST(TrainedTextEncoderTest, EqualsTheReferenceRun) {
   c10::InferenceMode no_gradients;
   const std::filesystem::path folder =
       std::filesystem::path(QUAVER_TEST_DATA).parent_path() / "models/shapes-flux";
-  const std::string file = std::string(QUAVER_TEST_DATA) + "/golden/models/shapes-flux.safetensors";
+  const std::string file = std::string(QUAVER_TEST_DATA) + "/../models/reference/shapes-flux.safetensors";
   const nn::LoadOptions options{.exact_activations = true};
   const auto clip = load_text(*open_hugging_face_folder(folder / "text_encoder"), options),
              t5 = load_text(*open_hugging_face_folder(folder / "text_encoder_2"), options);
