@@ -155,6 +155,8 @@ def kitty_pictures(written):
     assert all(len(data) <= 4096 for _, data in parts)
     pictures, data = [], b""
     for keys, piece in parts:
+        if not data:
+            assert {b"a=T", b"f=100"} <= set(keys.split(b","))  # show it; it is a PNG
         data += piece
         if b"m=0" in keys:
             pictures.append(base64.b64decode(data))
@@ -170,7 +172,8 @@ def iterm_pictures(written):
                                                       ({"TERM": "xterm-256color", "TERM_PROGRAM": "iTerm.app"}, iterm_pictures)])
 def test_terminals_that_can_show_the_picture(binary, tmp_path, environment, pictures_of):
     out = tmp_path / "cat.png"
-    written = in_terminal([binary, "generate", MODEL, *FAST, "--seed", "1", "-o", out], **environment)
+    # Large enough for several pieces.
+    written = in_terminal([binary, "generate", MODEL, *FAST, "--size", "192x192", "--seed", "1", "-o", out], **environment)
     shown = pictures_of(written)
     assert Image.open(io.BytesIO(shown[-1])).convert("RGB").tobytes() == pixels(out)
 
