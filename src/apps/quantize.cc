@@ -181,9 +181,10 @@ void refuse_flags(const CLI::App& app, std::initializer_list<const char*> names,
 
 void fit_to_model(const CLI::App& app, JobOptions& job) {
   if (!DiffusersFolder::is(job.model))
-    return refuse_flags(
-        app, {"--calib_samples", "--num_inference_steps", "--guidance_scale", "--width", "--height"},
-        job.model, "makes text");
+    return refuse_flags(app,
+                        {"--calib_samples", "--num_inference_steps", "--guidance_scale", "--width",
+                         "--height", "--max_sequence_length"},
+                        job.model, "makes text");
   refuse_flags(app, {"--seqlen", "--allow_small_dataset"}, job.model, "makes pictures");
   if (app.get_option("--nsamples")->count() > 0) job.trajectory.prompts = job.calibration.nsamples;
 }
@@ -273,6 +274,8 @@ void add_calibration_flags(CLI::App& app, QuantizeFlags& flags) {
   add_flag(app, "width", flags.job.trajectory.width,
            "picture models: of the calibration's pictures; 0 = the model's own");
   add_flag(app, "height", flags.job.trajectory.height, "as --width");
+  add_flag(app, "max_sequence_length", flags.job.trajectory.text_tokens,
+           "picture models: tokens that the longer text encoder gives; 0 = the model's own");
   add_flag(app, "seed", flags.job.calibration.seed, "of every random choice");
   add_switch(app, "allow_small_dataset", flags.job.calibration.allow_small,
              "go on with less than an eighth of the rows asked for");

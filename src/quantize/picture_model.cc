@@ -62,6 +62,7 @@ class PictureModel : public BlockModel {
             {"num_inference_steps", t.steps},
             {"width", t.width},
             {"height", t.height},
+            {"max_sequence_length", t.text_tokens},
             {"guidance_scale", t.guidance_scale ? json(*t.guidance_scale) : json(nullptr)}};
   }
 

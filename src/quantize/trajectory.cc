@@ -65,7 +65,7 @@ class Sampler {
             .width = options_.width > 0 ? options_.width : facts.default_width,
             .height = options_.height > 0 ? options_.height : facts.default_height,
             .steps = out_.steps,
-            .text_tokens = facts.defaults.text_tokens,
+            .text_tokens = options_.text_tokens > 0 ? options_.text_tokens : facts.defaults.text_tokens,
             .guidance = model_.guidance(options_.guidance_scale, {}, false),
             .seed = options_.seed + static_cast<uint64_t>(prompt)};
   }

@@ -20,6 +20,7 @@ struct TrajectoryOptions {
   int64_t steps = 0;      // of the way from noise; 0: the family's own
   std::optional<double> guidance_scale;
   int64_t width = 0, height = 0;  // 0: the model's own
+  int64_t text_tokens = 0;        // the same
   uint64_t seed = 42;
 };
 
