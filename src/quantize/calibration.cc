@@ -4,22 +4,11 @@
 #include <filesystem>
 #include <random>
 
+#include "base/embedded_file.h"
 #include "base/json.h"
 #include "base/mapped_file.h"
 
-// The text lies in the binary, so that it is there wherever the binary is.
-asm(R"(
-  .section .rodata
-  .global quaver_calibration_text
-  .global quaver_calibration_text_end
-quaver_calibration_text:
-  .incbin ")" QUAVER_CALIBRATION_TEXT R"("
-quaver_calibration_text_end:
-  .byte 0
-  .previous
-)");
-extern "C" const char quaver_calibration_text[];
-extern "C" const char quaver_calibration_text_end[];
+QUAVER_EMBED_FILE(quaver_calibration_text, QUAVER_CALIBRATION_TEXT)
 
 namespace quaver::quantize {
 namespace {

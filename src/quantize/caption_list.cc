@@ -5,23 +5,12 @@
 #include <random>
 #include <string_view>
 
+#include "base/embedded_file.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "quantize/calibration.h"
 
-// The captions lie in the binary, so that they are there wherever the binary is.
-asm(R"(
-  .section .rodata
-  .global quaver_captions
-  .global quaver_captions_end
-quaver_captions:
-  .incbin ")" QUAVER_CAPTIONS R"("
-quaver_captions_end:
-  .byte 0
-  .previous
-)");
-extern "C" const char quaver_captions[];
-extern "C" const char quaver_captions_end[];
+QUAVER_EMBED_FILE(quaver_captions, QUAVER_CAPTIONS)
 
 namespace quaver::quantize {
 
