@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 
-QUAVER_EMBED_FILE(quaver_calibration_text, QUAVER_CALIBRATION_TEXT)
+QUAVER_EMBED_FILE(quaver_calibration_text, QUAVER_CALIBRATION_TEXT);
 
 namespace quaver::quantize {
 namespace {

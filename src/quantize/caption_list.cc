@@ -10,7 +10,7 @@
 #include "base/mapped_file.h"
 #include "quantize/calibration.h"
 
-QUAVER_EMBED_FILE(quaver_captions, QUAVER_CAPTIONS)
+QUAVER_EMBED_FILE(quaver_captions, QUAVER_CAPTIONS);
 
 namespace quaver::quantize {
 
