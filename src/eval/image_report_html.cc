@@ -82,8 +82,9 @@ std::string curve(const std::vector<Difference>& steps) {
                   number(kTop + kHeight * (1 - share)), " ");
   }
   const double bottom = kTop + kHeight, right = kLeft + kWidth;
-  return cat("<svg width=\"", right + 20, "\" height=\"", bottom + 34, "\" role=\"img\"><path d=\"M", kLeft,
-             " ", kTop, "V", bottom, "H", right,
+  return cat("<svg width=\"", right + 20, "\" height=\"", bottom + 34,
+             "\" role=\"img\" aria-label=\"latents over the steps\"><path d=\"M", kLeft, " ", kTop, "V",
+             bottom, "H", right,
              "\" fill=\"none\" stroke=\"currentColor\" opacity=\".5\"/><polyline points=\"", points,
              "\" fill=\"none\" stroke=\"#36c\" stroke-width=\"2\"/><text x=\"", kLeft - 6, "\" y=\"",
              kTop + 4, "\" text-anchor=\"end\">", number(most), "</text><text x=\"", kLeft - 6, "\" y=\"",
@@ -105,10 +106,9 @@ std::string variant_row(const char* label, const VariantSettings& variant, const
 
 std::string head_of(const ImageReport& report) {
   const diffusion::ImageSpec& spec = report.specs.front();
-  return cat("<h1>", escaped(report.candidate.model), " beside ", escaped(report.reference.model),
-             "</h1>\n<p>", report.pictures.size(), report.pictures.size() == 1 ? " pair" : " pairs", " of ",
-             spec.width, "x", spec.height, ", ", spec.steps, " steps, guidance ",
-             number(report.guidance_scale),
+  return cat("<h1>Candidate and reference</h1>\n<p>", report.pictures.size(),
+             report.pictures.size() == 1 ? " pair" : " pairs", " of ", spec.width, "x", spec.height, ", ",
+             spec.steps, " steps, guidance ", number(report.guidance_scale),
              ", from the same "
              "noise.</p>\n<table><tr><th></th><th>model</th><th>quantization</th><th>cache</th><th>dtype"
              "</th><th>seconds</th><th>peak, MiB</th></tr>\n",
