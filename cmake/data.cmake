@@ -1,19 +1,19 @@
-# quaver_unpack(ARCHIVE): large data lie compressed in the repository (tools/pack_data.py); x/y.tar.xz becomes the folder x/y
-# beside it, again whenever the archive changes.
-function(quaver_unpack archive)
+# quaver_unpack(ARCHIVE FOLDER): large data lie compressed in the repository (tools/pack_data.py) and are unpacked where they
+# belong, again whenever the archive changes.
+function(quaver_unpack archive folder)
   set(file ${CMAKE_SOURCE_DIR}/${archive})
-  string(REGEX REPLACE "\\.tar\\.xz$" "" folder ${file})
+  set(target ${CMAKE_SOURCE_DIR}/${folder})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(SHA256 ${file} wanted)
   set(unpacked "")
-  if(EXISTS ${folder}.unpacked AND IS_DIRECTORY ${folder})
-    file(READ ${folder}.unpacked unpacked)
+  if(EXISTS ${file}.unpacked AND IS_DIRECTORY ${target})
+    file(READ ${file}.unpacked unpacked)
   endif()
   if(NOT unpacked STREQUAL wanted)
     message(STATUS "Unpacking ${archive}")
-    file(REMOVE_RECURSE ${folder})
-    get_filename_component(parent ${folder} DIRECTORY)
+    file(REMOVE_RECURSE ${target})
+    get_filename_component(parent ${target} DIRECTORY)
     file(ARCHIVE_EXTRACT INPUT ${file} DESTINATION ${parent})
-    file(WRITE ${folder}.unpacked ${wanted})
+    file(WRITE ${file}.unpacked ${wanted})
   endif()
 endfunction()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Packs a folder of large test or model data into the archive beside it, which the repository holds in its place.
+"""Packs a folder of large test or model data into an archive, which the repository holds in its place.
 
-    tools/pack_data.py tests/fixtures/checkpoints models/shapes-flux/transformer
+    tools/pack_data.py tests/fixtures/checkpoints tests/fixtures/checkpoints.tar.xz
+    tools/pack_data.py models/shapes-flux/transformer models/shapes-flux-transformer.tar.xz
 
 The build unpacks archives (cmake/data.cmake). Equal contents give equal bytes: names are sorted, times and owners left out.
 """
@@ -18,8 +19,7 @@ def plain(entry):
     return entry
 
 
-def pack(folder):
-    archive = folder.with_name(folder.name + ".tar.xz")
+def pack(folder, archive):
     with lzma.open(archive, "wb", preset=9 | lzma.PRESET_EXTREME) as out, tarfile.open(fileobj=out, mode="w") as tar:
         for path in sorted(folder.rglob("*")):
             if "__pycache__" not in path.parts:
@@ -27,5 +27,4 @@ def pack(folder):
     print(f"{archive}: {archive.stat().st_size / 1e6:.1f} MB")
 
 
-for argument in sys.argv[1:]:
-    pack(Path(argument.rstrip("/")))
+pack(Path(sys.argv[1]), Path(sys.argv[2]))

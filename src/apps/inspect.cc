@@ -1,11 +1,14 @@
 // quaver inspect: what a model is made of, layer by layer, and which kernel would run it.
 #include <cstdio>
-#include <map>
 
 #include "apps/commands.h"
+#include "apps/layer_list.h"
 #include "apps/model_argument.h"
 #include "apps/text_flags.h"
 #include "base/json.h"
+#include "checkpoint/diffusers_folder.h"
+#include "formats/format.h"
+#include "models/dit/dit.h"
 #include "models/llm/causal_lm.h"
 
 namespace quaver::apps {
@@ -15,36 +18,6 @@ struct InspectFlags {
   std::string model, quantization;
   bool as_json = false;
 };
-
-struct Layer {
-  std::string name, storage, kernel;  // storage: "int4 g128 sym" or "bf16"
-  std::string input;                  // "e4m3fn per token"; empty when it is not quantized
-  int64_t out = 0, in = 0, bytes = 0;
-};
-
-std::string storage_of(const nn::Linear& linear) {
-  std::shared_ptr<const QuantWeight> quant = linear.quant_weight();
-  if (quant == nullptr) return std::string(c10::toString(linear.dense_weight().scalar_type()));
-  bool whole_row = quant->group.cols >= quant->shape.cols;
-  std::string offset = std::holds_alternative<std::monostate>(quant->offset) ? "sym" : "asym";
-  return cat(element_info(quant->element).name, " ", whole_row ? "per row" : cat("g", quant->group.cols), " ",
-             offset, quant->permutation.empty() ? "" : ", act-order");
-}
-
-std::string input_of(const nn::Linear& linear) {
-  const nn::InputQuant& input = linear.input_quant();
-  return input.active() ? nn::describe(input.quant()) : "";
-}
-
-Layer layer_of(std::string name, const nn::Linear& linear) {
-  return {.name = std::move(name),
-          .storage = storage_of(linear),
-          .kernel = linear.kernel_name(),
-          .input = input_of(linear),
-          .out = linear.out_features(),
-          .in = linear.in_features(),
-          .bytes = static_cast<int64_t>(linear.size_bytes())};
-}
 
 // Those of the blocks, and the head where it is quantized.
 std::vector<Layer> layers_of(models::CausalLm& model) {
@@ -59,14 +32,6 @@ std::vector<Layer> layers_of(models::CausalLm& model) {
 
 json to_json(const models::CausalLmInfo& info, const std::string& format, const std::vector<Layer>& layers,
              int64_t total_bytes) {
-  json list = json::array();
-  for (const Layer& layer : layers)
-    list.push_back({{"name", layer.name},
-                    {"shape", {layer.out, layer.in}},
-                    {"storage", layer.storage},
-                    {"input", layer.input.empty() ? json() : json(layer.input)},
-                    {"bytes", layer.bytes},
-                    {"kernel", layer.kernel}});
   return {{"family", info.family},
           {"format", format},
           {"layers", info.num_layers},
@@ -78,32 +43,90 @@ json to_json(const models::CausalLmInfo& info, const std::string& format, const 
           {"max_position_embeddings", info.max_position_embeddings},
           {"tied_embeddings", info.tied_embeddings},
           {"bytes", total_bytes},
-          {"linears", list}};
+          {"linears", layers_json(layers)}};
 }
 
-void print_layers(const models::CausalLmInfo& info, const std::string& format,
-                  const std::vector<Layer>& layers, int64_t total_bytes) {
+void print_headline(const models::CausalLmInfo& info, const std::string& format) {
   std::printf("%s, %s: %ld layers, hidden %ld, %ld/%ld heads of %ld, vocabulary %ld, context %ld%s\n",
               info.family.c_str(), format.c_str(), info.num_layers, info.hidden_size, info.num_heads,
               info.num_kv_heads, info.head_dim, info.vocab_size, info.max_position_embeddings,
               info.tied_embeddings ? ", tied embeddings" : "");
-  int64_t linear_bytes = 0;
-  std::map<std::string, int> kinds;
-  for (const Layer& layer : layers) {
-    const std::string kind =
-        layer.input.empty() ? layer.storage : cat(layer.storage, ", input ", layer.input);
-    std::printf("  %-52s [%6ld, %6ld]  %-18s %9.3f MB  %s\n", layer.name.c_str(), layer.out, layer.in,
-                kind.c_str(), static_cast<double>(layer.bytes) / 1e6, layer.kernel.c_str());
-    linear_bytes += layer.bytes;
-    ++kinds[kind];
-  }
-  for (const auto& [storage, count] : kinds) std::printf("%5d layers %s\n", count, storage.c_str());
-  std::printf("%.1f MB in linear layers, %.1f MB in all tensors\n", static_cast<double>(linear_bytes) / 1e6,
-              static_cast<double>(total_bytes) / 1e6);
 }
 
-int run_inspect(const InspectFlags& flags) {
-  std::unique_ptr<Checkpoint> checkpoint = models::open_model(resolve_model(flags.model));
+int64_t stored_bytes(const Checkpoint& checkpoint) {
+  int64_t bytes = 0;
+  for (const TensorInfo& tensor : checkpoint.tensors())
+    bytes += static_cast<int64_t>(checkpoint.stored_bytes(tensor));
+  return bytes;
+}
+
+// A component with weights of a pipeline's folder.
+struct Component {
+  std::string name, class_name, format;  // format: "auto_round", or "plain"
+  int64_t bytes = 0;
+};
+
+std::vector<Component> components_of(const DiffusersFolder& folder) {
+  std::vector<Component> components;
+  for (const std::string& name : folder.components()) {
+    if (folder.component_file(name, "config.json").is_null()) continue;
+    const std::unique_ptr<Checkpoint> files = folder.component(name);
+    const Format* format = detect_format(*files);
+    components.push_back({.name = name,
+                          .class_name = folder.component_class(name),
+                          .format = format ? format->name : "plain",
+                          .bytes = stored_bytes(*files)});
+  }
+  return components;
+}
+
+std::vector<Layer> layers_of(const models::Dit& model) {
+  std::vector<Layer> layers;
+  for (int64_t i = 0; i < model.info().num_blocks; ++i)
+    for (const models::NamedLinear& linear : model.block(i).linears())
+      layers.push_back(layer_of(cat(model.block_name(i), ".", linear.name), *linear.linear));
+  return layers;
+}
+
+json to_json(const DiffusersFolder& folder, const models::DitInfo& info,
+             const std::vector<Component>& components, const std::vector<Layer>& layers) {
+  json parts = json::object();
+  for (const Component& part : components)
+    parts[part.name] = {{"class", part.class_name}, {"format", part.format}, {"bytes", part.bytes}};
+  return {{"family", info.family},     {"pipeline", folder.class_name()},
+          {"components", parts},       {"blocks", info.num_blocks},
+          {"width", info.width},       {"heads", info.num_heads},
+          {"head_dim", info.head_dim}, {"linears", layers_json(layers)}};
+}
+
+int inspect_pipeline(const InspectFlags& flags, const DiffusersFolder& folder) {
+  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  nn::LoadOptions options;
+  if (!flags.quantization.empty())
+    options.round_plain = quantize::online_rounding(*files, flags.quantization);
+  nn::WeightSource source(*files, options);
+  const std::unique_ptr<models::Dit> model = models::load_dit(source);
+  const models::DitInfo& info = model->info();
+  const std::vector<Component> components = components_of(folder);
+  const std::vector<Layer> layers = layers_of(*model);
+  if (flags.as_json) {
+    std::printf("%s\n", to_json(folder, info, components, layers).dump(1).c_str());
+    return 0;
+  }
+  int64_t total = 0;
+  std::printf("%s, %s: transformer of %ld blocks, width %ld, %ld heads of %ld\n", info.family.c_str(),
+              folder.class_name().c_str(), info.num_blocks, info.width, info.num_heads, info.head_dim);
+  for (const Component& part : components) {
+    std::printf("  %-18s %-30s %-20s %10.3f MB\n", part.name.c_str(), part.class_name.c_str(),
+                part.format.c_str(), static_cast<double>(part.bytes) / 1e6);
+    total += part.bytes;
+  }
+  print_layers(layers, total);
+  return 0;
+}
+
+int inspect_language_model(const InspectFlags& flags, const std::string& path) {
+  std::unique_ptr<Checkpoint> checkpoint = models::open_model(path);
   nn::LoadOptions options;
   if (!flags.quantization.empty())
     options.round_plain = quantize::online_rounding(*checkpoint, flags.quantization);
@@ -111,15 +134,21 @@ int run_inspect(const InspectFlags& flags) {
   std::unique_ptr<models::CausalLm> model = models::load_causal_lm(source);
   std::string format = source.format() != nullptr ? source.format()->name : "plain";
   if (options.round_plain) format += cat(", rounded to ", flags.quantization, " while loading");
-  int64_t total_bytes = 0;
-  for (const TensorInfo& tensor : checkpoint->tensors())
-    total_bytes += static_cast<int64_t>(checkpoint->stored_bytes(tensor));
+  const int64_t total_bytes = stored_bytes(*checkpoint);
   std::vector<Layer> layers = layers_of(*model);
-  if (flags.as_json)
+  if (flags.as_json) {
     std::printf("%s\n", to_json(model->info(), format, layers, total_bytes).dump(1).c_str());
-  else
-    print_layers(model->info(), format, layers, total_bytes);
+    return 0;
+  }
+  print_headline(model->info(), format);
+  print_layers(layers, total_bytes);
   return 0;
+}
+
+int run_inspect(const InspectFlags& flags) {
+  const std::string path = resolve_model(flags.model);
+  return DiffusersFolder::is(path) ? inspect_pipeline(flags, DiffusersFolder::open(path))
+                                   : inspect_language_model(flags, path);
 }
 
 }  // namespace

@@ -1,0 +1,65 @@
+"""quaver quantize and inspect with a picture pipeline: the folder written draws, and says what it is."""
+import json
+import shutil
+
+import pytest
+
+from conftest import ROOT
+
+MODEL = ROOT / "models" / "shapes-flux"
+PROMPT = "a red circle on a white background"
+
+
+@pytest.fixture(scope="module")
+def quantized(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("pictures") / "w4"
+    done = run("quantize", MODEL, "--scheme", "W4A16", "--group_size", 64, "--iters", 2, "--nsamples", 2, "--calib_samples", 4,
+               "--num_inference_steps", 4, "--width", 64, "--height", 64, "--max_sequence_length", 32, "--output_dir", out)
+    assert "4 inputs of the first block from 2 captions, 4 steps each" in done.stdout
+    assert "66 of 66 linear layers are quantized" in done.stdout
+    return out
+
+
+def test_quantized_folder_draws(run, quantized, tmp_path):
+    for model, name in ((quantized, "a.png"), (MODEL, "b.png")):
+        run("generate", model, "--prompt", PROMPT, "--size", "64x64", "--num-inference-steps", 2, "-o", tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() != (tmp_path / "b.png").read_bytes()
+
+
+def test_f119_only_the_transformer_changes(quantized):
+    for file in MODEL.rglob("*"):
+        part = file.relative_to(MODEL)
+        if file.is_file() and part.parts[0] != "transformer":
+            assert (quantized / part).read_bytes() == file.read_bytes(), part
+    config = json.loads((quantized / "transformer" / "config.json").read_text())["quantization_config"]
+    assert config["block_name_to_quantize"] == "transformer_blocks,single_transformer_blocks"
+
+
+def test_settings_at_the_root_count_too(run, quantized, tmp_path):
+    moved = shutil.copytree(quantized, tmp_path / "moved")
+    config = json.loads((moved / "transformer" / "config.json").read_text())
+    (moved / "quantization_config.json").write_text(json.dumps(config.pop("quantization_config")))
+    (moved / "transformer" / "config.json").write_text(json.dumps(config))
+    (moved / "transformer" / "quantization_config.json").unlink()
+    for model, name in ((quantized, "a.png"), (moved, "b.png")):
+        run("generate", model, "--prompt", PROMPT, "--size", "64x64", "--num-inference-steps", 2, "--seed", 1, "-o", tmp_path / name)
+    with open(tmp_path / "a.png", "rb") as a, open(tmp_path / "b.png", "rb") as b:
+        from PIL import Image
+        assert Image.open(a).tobytes() == Image.open(b).tobytes()
+
+
+def test_inspect_lists_components_and_layers(run, quantized):
+    facts = json.loads(run("inspect", quantized, "--json").stdout)
+    assert facts["pipeline"] == "FluxPipeline"
+    assert {name: part["format"] for name, part in facts["components"].items()} == {
+        "text_encoder": "plain", "text_encoder_2": "plain", "transformer": "auto_round", "vae": "plain"}
+    assert len(facts["linears"]) == 66 and all(layer["storage"] == "int4 g64 sym" for layer in facts["linears"])
+    text = run("inspect", MODEL, "--quantization", "fp8").stdout
+    assert "10 layers BFloat16" in text and "56 layers e4m3fn per row" in text
+
+
+def test_flags_of_the_other_kind_are_refused(run, tmp_path):
+    for flags in (["--seqlen", 64], ["--quant_lm_head"], ["--kv_cache_dtype", "fp8"], ["--avg_bits", 3]):
+        done = run("quantize", MODEL, "--iters", 0, *flags, "--output_dir", tmp_path / "q", status=None)
+        assert done.returncode in (1, 2) and flags[0] in done.stderr, done.stderr
+        assert not (tmp_path / "q").exists()
