@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/json.h"
+#include "base/remove_tree.h"
 #include "models/golden_model.h"
 
 namespace quaver::models {
@@ -27,7 +28,7 @@ class PromptFolder {
     fs::create_directories(path_);
     for (const std::string& file : files) fs::copy_file(kShapes / tokenizer / file, path_ / file);
   }
-  ~PromptFolder() { fs::remove_all(path_); }
+  ~PromptFolder() { remove_tree(path_); }
   void write(const char* file, std::string_view text) const { std::ofstream(path_ / file) << text; }
   const fs::path& path() const { return path_; }
 
