@@ -71,14 +71,9 @@ OnlineModel online_language_model(const Checkpoint& checkpoint) {
 OnlineModel online_picture_model(const Checkpoint& checkpoint) {
   nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
   const std::unique_ptr<models::Dit> shell = models::make_dit_shell(shapes);
-  OnlineModel model{.layers = quantizable_layers(*shell, checkpoint), .num_blocks = shell->info().num_blocks};
+  OnlineModel model{quantizable_layers(*shell, checkpoint), shell->info().num_blocks, shell->block_lists(),
+                    ""};
   std::erase_if(model.layers, [](const LayerShape& layer) { return layer.modulation; });
-  for (int64_t block = 0; block < model.num_blocks; ++block) {
-    const std::string name = shell->block_name(block);
-    const std::string list = name.substr(0, name.rfind('.'));
-    if (std::ranges::find(model.block_lists, list) == model.block_lists.end())
-      model.block_lists.push_back(list);
-  }
   return model;
 }
 

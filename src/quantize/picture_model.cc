@@ -1,6 +1,5 @@
 #include "quantize/picture_model.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "checkpoint/diffusers_folder.h"
@@ -27,16 +26,7 @@ class PictureModel : public BlockModel {
   int64_t num_blocks() const override { return shell_->info().num_blocks; }
   std::string block_prefix(int64_t block) const override { return cat(shell_->block_name(block), "."); }
 
-  std::vector<std::string> block_lists() const override {
-    std::vector<std::string> lists;
-    for (int64_t block = 0; block < num_blocks(); ++block) {
-      const std::string name = shell_->block_name(block);
-      const std::string list = name.substr(0, name.rfind('.'));
-      if (std::ranges::find(lists, list) == lists.end()) lists.push_back(list);
-    }
-    return lists;
-  }
-
+  std::vector<std::string> block_lists() const override { return shell_->block_lists(); }
   std::vector<LayerShape> layers() const override { return quantizable_layers(*shell_, *source_); }
   std::unique_ptr<models::DecoderBlock> make_block(int64_t block, nn::WeightSource& source) const override {
     return as_row_block(shell_->make_block(block, source), seen_.rope, seen_.text_tokens);

@@ -1,9 +1,22 @@
 #include "models/dit/dit.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "models/llm/config_reader.h"
 #include "models/llm/decoder_config.h"
 
 namespace quaver::models {
+
+std::vector<std::string> Dit::block_lists() const {
+  std::vector<std::string> lists;
+  for (int64_t block = 0; block < info().num_blocks; ++block) {
+    const std::string name = block_name(block);
+    std::string list = name.substr(0, name.rfind('.'));
+    if (std::ranges::find(lists, list) == lists.end()) lists.push_back(std::move(list));
+  }
+  return lists;
+}
 
 void Dit::load_blocks(nn::WeightSource& source) {
   blocks_.clear();

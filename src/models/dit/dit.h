@@ -67,6 +67,8 @@ class Dit {
   virtual const DitInfo& info() const = 0;
   // "transformer_blocks.0": the prefix of block i's tensors.
   virtual std::string block_name(int64_t index) const = 0;
+  // What stands in front of the numbers there, in the blocks' order: "transformer_blocks".
+  std::vector<std::string> block_lists() const;
   // Angles of text tokens followed by a picture of rows x cols tokens.
   virtual nn::RopeAngles rope(int64_t text_tokens, int64_t rows, int64_t cols) const = 0;
 
