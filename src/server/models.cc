@@ -24,6 +24,15 @@ ordered_json permission(const std::string& name, int64_t created) {
           {"is_blocking", false}};
 }
 
+// What a request for pictures may leave out, and what sizes are legal.
+ordered_json pictures_json(const diffusion::ImageFacts& facts) {
+  return {{"size_unit", facts.unit},
+          {"default_size", cat(facts.default_width, "x", facts.default_height)},
+          {"num_inference_steps", facts.defaults.steps},
+          {"guidance_scale", facts.defaults.guidance_scale},
+          {"max_sequence_length", facts.defaults.text_tokens}};
+}
+
 ordered_json model_json(const ServedModel& model, const std::string& name, int64_t created) {
   const pipeline::ModelCard& card = model.pipeline.card();
   ordered_json out = {{"id", name}, {"object", "model"}, {"created", created}, {"owned_by", "quaver"}};
@@ -33,6 +42,8 @@ ordered_json model_json(const ServedModel& model, const std::string& name, int64
   out["permission"] = ordered_json::array({permission(name, created)});
   out["capabilities"] = card.capabilities;
   out["quantization"] = card.quantization;
+  if (const pipeline::ImagePipeline* images = model.pipeline.images())
+    out["image_generation"] = pictures_json(images->facts());
   return out;
 }
 

@@ -61,6 +61,13 @@ def open_pictures(page, url, **more):
     return page
 
 
+def test_empty_fields_show_the_models_defaults(page, pictures):
+    page.open(pictures, "pictures")
+    shown = {name: page[name].get_attribute("placeholder") for name in ("size", "steps", "guidance")}
+    assert shown == {"size": "128x128", "steps": "28", "guidance": "3.5"}
+    assert page["size-hint"].text == "Width x height in pixels, multiples of 16."
+
+
 def test_a_picture_is_drawn_by_keyboard_alone(page, pictures):
     page.open(pictures, "pictures")
     for name, value in [("prompt", "a red circle"), ("size", "64x64"), ("steps", "4"), ("seed", "7")]:

@@ -311,6 +311,11 @@ TEST(Images, F091_RoutesOfTextAreNotThereAndSaySo) {
   const json model = HttpClient(t.server.port()).request("GET", "/v1/models").parsed().at("data")[0];
   EXPECT_EQ(model.at("capabilities"), json({"image_generation", "image_edit"}));
   EXPECT_TRUE(model.at("max_model_len").is_null());
+  EXPECT_EQ(model.at("image_generation"), (json{{"size_unit", 16},
+                                                {"default_size", "32x32"},
+                                                {"num_inference_steps", 4},
+                                                {"guidance_scale", 3.5},
+                                                {"max_sequence_length", 512}}));
 }
 
 TEST(Images, F090_UnknownModelNames) {

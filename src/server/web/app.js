@@ -56,7 +56,7 @@ function showModel(model) {
 function openParts(model) {
   const can = new Set(model.capabilities);
   const parts = [
-    [can.has("image_generation"), () => openPictures({ canEdit: can.has("image_edit") })],
+    [can.has("image_generation"), () => openPictures({ canEdit: can.has("image_edit"), defaults: model.image_generation })],
     [can.has("chat"), () => openChat("chat")],
     [can.has("completions") && !can.has("chat"), () => openChat("completions")],
   ].filter(([fits]) => fits);

@@ -117,8 +117,17 @@ async function draw() {
   }
 }
 
-export function openPictures({ canEdit }) {
+// What holds where a field is empty, shown in the fields themselves.
+function showDefaults(defaults) {
+  byId("size").placeholder = defaults.default_size;
+  byId("size-hint").textContent = `Width x height in pixels, multiples of ${defaults.size_unit}.`;
+  byId("steps").placeholder = defaults.num_inference_steps;
+  byId("guidance").placeholder = defaults.guidance_scale;
+}
+
+export function openPictures({ canEdit, defaults }) {
   byId("pictures").hidden = false;
+  showDefaults(defaults);
   setUpForm(form, { canEdit });
   gallery.setUp({
     reuse: (settings) => fillForm(form, settings),
