@@ -360,8 +360,8 @@ void Connection::finish_request() {
 
 // Closing with unread input would make the system send a reset, which can overtake the answer.
 void Connection::linger() {
-  if (end_of_input_) return close();
   phase_ = Phase::kLinger;
+  if (end_of_input_) return close();
   in_.clear();
   in_position_ = 0;
   error_code ignored;
