@@ -172,7 +172,7 @@ class CompareRun {
     const auto model = load_variant(flags_, flags_.reference);
     report_.specs = specs_for(*model, request_, report_);
     const diffusion::ImageSpec& first = report_.specs.front();
-    tell_of_idle_flags(flags_.pictures, model->facts(), first.guidance);
+    for (const std::string& note : idle_fields(request_, model->facts(), first.guidance)) log_warning(note);
     settle(request_, first, model->facts());
     report_.guidance_scale = *request_.guidance_scale;
     report_.true_cfg_scale = request_.true_cfg_scale.value_or(1);

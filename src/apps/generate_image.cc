@@ -139,7 +139,7 @@ class PictureRun {
  private:
   bool draw(size_t index) {
     diffusion::ImageJob job(model_, {specs_[index]});
-    for (const std::string& note : job.notes())
+    for (const std::string& note : job.notes(0))
       if (told_.insert(note).second) log_warning(note);
     while (job.steps_done() < job.steps()) {
       if (watch_.interrupted()) return false;
@@ -186,7 +186,8 @@ int generate_pictures(const PictureJob& job) {
   const std::shared_ptr<const diffusion::ImagePipeline> model = pipeline::load_image_model(job.model);
   std::vector<diffusion::ImageSpec> specs =
       pipeline::check_image_request(request, *model, kCommandLineLimits);
-  tell_of_idle_flags(job.flags, model->facts(), specs.front().guidance);
+  for (const std::string& note : idle_fields(request, model->facts(), specs.front().guidance))
+    log_warning(note);
   return PictureRun(job, std::move(files), *model, std::move(specs)).run();
 }
 

@@ -7,7 +7,7 @@
 #include "apps/text_flags.h"
 #include "base/json.h"
 #include "checkpoint/diffusers_folder.h"
-#include "formats/format.h"
+#include "formats/pipeline_components.h"
 #include "models/dit/dit.h"
 #include "models/llm/causal_lm.h"
 
@@ -60,25 +60,7 @@ int64_t stored_bytes(const Checkpoint& checkpoint) {
   return bytes;
 }
 
-// A component with weights of a pipeline's folder.
-struct Component {
-  std::string name, class_name, format;  // format: "auto_round", or "plain"
-  int64_t bytes = 0;
-};
-
-std::vector<Component> components_of(const DiffusersFolder& folder) {
-  std::vector<Component> components;
-  for (const std::string& name : folder.components()) {
-    if (folder.component_file(name, "config.json").is_null()) continue;
-    const std::unique_ptr<Checkpoint> files = folder.component(name);
-    const Format* format = detect_format(*files);
-    components.push_back({.name = name,
-                          .class_name = folder.component_class(name),
-                          .format = format ? format->name : "plain",
-                          .bytes = stored_bytes(*files)});
-  }
-  return components;
-}
+const char* format_name(const PipelineComponent& part) { return part.format ? part.format->name : "plain"; }
 
 std::vector<Layer> layers_of(const models::Dit& model) {
   std::vector<Layer> layers;
@@ -89,10 +71,10 @@ std::vector<Layer> layers_of(const models::Dit& model) {
 }
 
 json to_json(const DiffusersFolder& folder, const models::DitInfo& info,
-             const std::vector<Component>& components, const std::vector<Layer>& layers) {
+             const std::vector<PipelineComponent>& components, const std::vector<Layer>& layers) {
   json parts = json::object();
-  for (const Component& part : components)
-    parts[part.name] = {{"class", part.class_name}, {"format", part.format}, {"bytes", part.bytes}};
+  for (const PipelineComponent& part : components)
+    parts[part.name] = {{"class", part.class_name}, {"format", format_name(part)}, {"bytes", part.bytes}};
   return {{"family", info.family},     {"pipeline", folder.class_name()},
           {"components", parts},       {"blocks", info.num_blocks},
           {"width", info.width},       {"heads", info.num_heads},
@@ -107,7 +89,7 @@ int inspect_pipeline(const InspectFlags& flags, const DiffusersFolder& folder) {
   nn::WeightSource source(*files, options);
   const std::unique_ptr<models::Dit> model = models::load_dit(source);
   const models::DitInfo& info = model->info();
-  const std::vector<Component> components = components_of(folder);
+  const std::vector<PipelineComponent> components = pipeline_components(folder);
   const std::vector<Layer> layers = layers_of(*model);
   if (flags.as_json) {
     std::printf("%s\n", to_json(folder, info, components, layers).dump(1).c_str());
@@ -116,9 +98,9 @@ int inspect_pipeline(const InspectFlags& flags, const DiffusersFolder& folder) {
   int64_t total = 0;
   std::printf("%s, %s: transformer of %ld blocks, width %ld, %ld heads of %ld\n", info.family.c_str(),
               folder.class_name().c_str(), info.num_blocks, info.width, info.num_heads, info.head_dim);
-  for (const Component& part : components) {
+  for (const PipelineComponent& part : components) {
     std::printf("  %-18s %-30s %-20s %10.3f MB\n", part.name.c_str(), part.class_name.c_str(),
-                part.format.c_str(), static_cast<double>(part.bytes) / 1e6);
+                format_name(part), static_cast<double>(part.bytes) / 1e6);
     total += part.bytes;
   }
   print_layers(layers, total);

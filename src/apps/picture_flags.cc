@@ -91,17 +91,4 @@ void tell_of_vae_flags(const PictureModelFlags& flags) {
     log_warning("--vae-use-slicing has no effect: the autoencoder always works on one picture at a time");
 }
 
-void tell_of_idle_flags(const PictureFlags& flags, const diffusion::ImageFacts& facts,
-                        const diffusion::Guidance& guidance) {
-  if (guidance.branches() == 1 && !flags.negative_prompt.empty())
-    log_warning("--negative-prompt has no effect: it needs ",
-                facts.defaults.guidance_kind == diffusion::GuidanceKind::kTrue ? "a guidance scale"
-                                                                               : "--true-cfg-scale",
-                " above 1");
-  if (guidance.branches() == 1 && flags.true_cfg_scale.value_or(1) > 1)
-    log_warning("--true-cfg-scale has no effect without --negative-prompt");
-  if (facts.defaults.guidance_kind == diffusion::GuidanceKind::kNone && flags.guidance_scale)
-    log_warning("--guidance-scale has no effect: ", facts.family, " was distilled without guidance");
-}
-
 }  // namespace quaver::apps

@@ -29,10 +29,6 @@ void add_request_flags(CLI::App& app, PictureFlags& flags);
 // --height.
 pipeline::ImageRequest request_of(const PictureFlags& flags);
 
-// Warns of what was given and this model, asked so, has no use for.
-void tell_of_idle_flags(const PictureFlags& flags, const diffusion::ImageFacts& facts,
-                        const diffusion::Guidance& guidance);
-
 // "--cache", "--vae-use-tiling" and "--vae-use-slicing" as `serve` has them.
 struct PictureModelFlags {
   std::string cache = "none";

@@ -6,6 +6,7 @@
 #include "apps/commands.h"
 #include "apps/model_argument.h"
 #include "apps/model_kind.h"
+#include "apps/picture_flags.h"
 #include "apps/text_flags.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -24,7 +25,8 @@ struct ServeFlags {
   pipeline::ImagePipelineOptions images;  // what only models of pictures have
   server::ServerOptions server;
   std::string default_sampling_params;
-  bool omni = false, no_access_log = false, vae_slicing = false;
+  PictureModelFlags vae;
+  bool omni = false, no_access_log = false;
 };
 
 void group_flags(CLI::App& app) {
@@ -60,6 +62,8 @@ std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool 
   options.strict_activations = flags.model.strict_activations;
   options.quantization = flags.model.quantization;
   options.rounding = flags.model.rounding;
+  options.cache = flags.vae.cache;
+  options.vae_tiling = flags.vae.vae_tiling;
   return pipeline::open_image_pipeline(options);
 }
 
@@ -89,8 +93,7 @@ int run_serve(const CLI::App& app, ServeFlags flags) {
   server::check_default_params(flags.server.default_sampling_params,
                                pictures ? server::ModelKind::kPictures : server::ModelKind::kText);
   if (flags.omni) log_warning("--omni has no effect: what a model makes is seen from its files");
-  if (flags.vae_slicing)
-    log_warning("--vae-use-slicing has no effect: the autoencoder always works on one picture at a time");
+  tell_of_vae_flags(flags.vae);
   if (pictures) make_room_for_pictures(flags.server.http.limits, flags.images.limits.max_pixels);
   server::Server server(flags.server);
   handle_signals(server);
@@ -123,11 +126,8 @@ void add_engine_flags(CLI::App& app, ServeFlags& flags) {
 }
 
 void add_picture_flags(CLI::App& app, ServeFlags& flags) {
-  add_flag(app, "cache", flags.images.cache,
-           "steps that reuse the last one's work: none, first-block, teacache[:THRESHOLD]");
-  add_switch(app, "vae-use-tiling", flags.images.vae_tiling,
-             "decode large pictures tile by tile, in less memory");
-  add_switch(app, "vae-use-slicing", flags.vae_slicing, "accepted for compatibility");
+  add_cache_flag(app, "cache", flags.vae.cache);
+  add_vae_flags(app, flags.vae);
   app.add_option(both_spellings("max-generated-image-size"), flags.images.limits.max_pixels,
                  "most pixels of a request's pictures together")
       ->check(CLI::PositiveNumber)

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 namespace quaver::diffusion {
@@ -26,7 +25,6 @@ struct ImageFacts {
   ImageDefaults defaults;
   int64_t unit = 16;  // width and height are multiples of it
   int64_t default_width = 0, default_height = 0;
-  std::map<std::string, std::string> formats;  // of components that are stored quantized
 };
 
 }  // namespace quaver::diffusion

@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "diffusion/latents.h"
@@ -41,13 +42,13 @@ ImageJob::ImageJob(const ImagePipeline& pipeline, std::vector<ImageSpec> specs)
 ImageJob::Branch ImageJob::encode(const std::function<std::string_view(const ImageSpec&)>& prompt_of) {
   std::vector<at::Tensor> text, pooled;
   const bool first = !positive_.text.defined();
-  for (const ImageSpec& spec : specs_) {
-    PromptRows rows = pipeline_.prompts().encode(prompt_of(spec), spec.text_tokens);
+  notes_.resize(specs_.size());
+  for (size_t i = 0; i < specs_.size(); ++i) {
+    PromptRows rows = pipeline_.prompts().encode(prompt_of(specs_[i]), specs_[i].text_tokens);
     text.push_back(rows.text);
     if (rows.pooled.defined()) pooled.push_back(rows.pooled);
     if (first) prompt_tokens_.push_back(rows.tokens);
-    for (std::string& note : rows.notes)
-      if (std::ranges::find(notes_, note) == notes_.end()) notes_.push_back(std::move(note));
+    std::ranges::move(rows.notes, std::back_inserter(notes_[i]));
   }
   return {at::cat(text), pooled.empty() ? at::Tensor() : at::cat(pooled)};
 }

@@ -13,7 +13,8 @@
 
 namespace quaver::diffusion {
 
-// Borrows the pipeline. Not thread safe. Every picture of a batch is the one that its spec gives alone.
+// Borrows the pipeline. Not thread safe. Every picture of a batch is the one that its spec gives alone,
+// unless the pipeline has a step cache, which decides for the batch as a whole.
 class ImageJob {
  public:
   // Encodes prompts and sources. Precondition: the specs may share a batch; there is at least one.
@@ -24,7 +25,8 @@ class ImageJob {
   int64_t steps_done() const { return done_; }
   int64_t steps_skipped() const { return cache_.skipped(); }  // by a step cache
   int64_t prompt_tokens(size_t index) const { return prompt_tokens_.at(index); }
-  const std::vector<std::string>& notes() const { return notes_; }  // what was cut off prompts
+  // What was cut off a picture's prompts: the texts are its own.
+  const std::vector<std::string>& notes(size_t index) const { return notes_.at(index); }
 
   // What the transformer sees at the next step: all pictures' positive branches, then the negative ones.
   // Precondition: steps_done() < steps().
@@ -54,7 +56,7 @@ class ImageJob {
   Schedule schedule_;
   int64_t rows_, cols_, done_ = 0;
   std::vector<int64_t> prompt_tokens_;
-  std::vector<std::string> notes_;
+  std::vector<std::vector<std::string>> notes_;  // beside specs_
   Branch positive_, negative_;
   nn::RopeAngles rope_;
   at::Tensor latents_, last_velocity_;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "formats/format.h"
 
 namespace quaver::diffusion {
 
@@ -18,16 +17,6 @@ const ImageFamily& family_of(const DiffusersFolder& folder) {
               cat((folder.path() / "model_index.json").string(), ": key '_class_name' is '",
                   folder.class_name(), "', expected one of: ", known),
               "_class_name");
-}
-
-std::map<std::string, std::string> stored_formats(const DiffusersFolder& folder) {
-  std::map<std::string, std::string> formats;
-  for (const std::string& name : folder.components()) {
-    if (folder.component_file(name, "config.json").is_null()) continue;
-    const std::unique_ptr<Checkpoint> files = folder.component(name);
-    if (const Format* format = detect_format(*files)) formats[name] = format->name;
-  }
-  return formats;
 }
 
 at::ScalarType vae_dtype(const ImagePipelineOptions& options) {
@@ -88,7 +77,6 @@ std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder
   facts.defaults = family.defaults(out->transformer_->info());
   facts.unit = 2 * out->vae_->info().scale;
   facts.default_width = facts.default_height = out->vae_->info().sample_pixels / facts.unit * facts.unit;
-  facts.formats = stored_formats(folder);
   return out;
 }
 

@@ -44,7 +44,7 @@ class ImagePasses {
         if (on_step) on_step(i, job.latents().to(at::kCPU).contiguous());
         progress_.update(++done_, total_, cat("picture ", i + 1, " of ", specs_.size()));
       }
-      pictures.push_back({job.decode(0), job.notes(), job.steps_skipped()});
+      pictures.push_back({job.decode(0), job.notes(0), job.steps_skipped()});
     }
     return true;
   }

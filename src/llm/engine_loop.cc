@@ -3,15 +3,14 @@
 
 #include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <new>
 #include <string_view>
 #include <utility>
 
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "nn/step_error.h"
 
 namespace quaver::llm {
 namespace {
@@ -28,24 +27,6 @@ nn::PagedCacheOptions cache_options(const EngineModel& model, const EngineOption
           .block_size = options.block_size,
           .dtype = options.kv_cache_dtype,
           .device = model.device};
-}
-
-// Any exception as the error that its request ends with.
-Error as_error(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error;
-  } catch (const c10::OutOfMemoryError&) {
-    return Error(ErrorKind::kOutOfMemory, "the device ran out of memory while computing this request");
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::kOutOfMemory, "memory ran out while computing this request");
-  } catch (const std::exception& error) {
-    std::string_view what = error.what();
-    return Error(ErrorKind::kInternal, cat("a step of the model failed: ", what.substr(0, what.find('\n'))));
-  } catch (...) {
-    return Error(ErrorKind::kInternal, "a step of the model failed");
-  }
 }
 
 }  // namespace
@@ -224,7 +205,7 @@ void EngineLoop::take_token(LiveRequest& live, Sampler::Pick pick, Event& event)
 }
 
 void EngineLoop::recover(const Batch& batch, std::exception_ptr error) {
-  Error reason = as_error(error);
+  Error reason = nn::step_error(error);
   if (reason.kind() == ErrorKind::kOutOfMemory && scheduler_.shrink(batch)) {
     log_warning("out of memory in a step of ", batch.total_tokens, " tokens; going on with smaller steps");
     return;
@@ -249,7 +230,7 @@ void EngineLoop::run_apart(const Batch& batch) {
 void EngineLoop::fail(LiveRequest& live, std::exception_ptr error) {
   Event event;
   event.finish = FinishReason::kError;
-  event.error = as_error(error);
+  event.error = nn::step_error(error);
   bool non_finite = event.error->kind() == ErrorKind::kNonFinite;
   step_stats_.non_finite += non_finite;
   event.text = live.output.flush();

@@ -125,4 +125,20 @@ std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& reques
   return specs;
 }
 
+std::vector<std::string> idle_fields(const ImageRequest& request, const diffusion::ImageFacts& facts,
+                                     const diffusion::Guidance& guidance) {
+  using diffusion::GuidanceKind;
+  const bool only_true = facts.defaults.guidance_kind == GuidanceKind::kTrue;
+  std::vector<std::string> notes;
+  if (guidance.branches() == 1 && !request.negative_prompt.empty())
+    notes.push_back(cat("negative_prompt has no effect: it needs ",
+                        only_true ? "guidance_scale" : "true_cfg_scale", " above 1"));
+  if (guidance.branches() == 1 && request.true_cfg_scale.value_or(1) > 1)
+    notes.emplace_back("true_cfg_scale has no effect without negative_prompt");
+  if (facts.defaults.guidance_kind == GuidanceKind::kNone && request.guidance_scale)
+    notes.push_back(
+        cat("guidance_scale has no effect: this ", facts.family, " was distilled without guidance"));
+  return notes;
+}
+
 }  // namespace quaver::pipeline

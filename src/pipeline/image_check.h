@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "diffusion/image_pipeline.h"
@@ -17,5 +18,9 @@ namespace quaver::pipeline {
 std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& request,
                                                       const diffusion::ImagePipeline& model,
                                                       const ImageRequestLimits& limits);
+
+// Fields of the request that this model does not heed, a sentence each. `guidance` is that of its specs.
+std::vector<std::string> idle_fields(const ImageRequest& request, const diffusion::ImageFacts& facts,
+                                     const diffusion::Guidance& guidance);
 
 }  // namespace quaver::pipeline

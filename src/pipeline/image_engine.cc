@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "diffusion/image_job.h"
+#include "nn/step_error.h"
 #include "pipeline/peak_memory.h"
 
 namespace quaver::pipeline {
@@ -32,7 +33,7 @@ struct LiveRequest {
   int64_t taken = 0, finished = 0, total = 0;
   int64_t prompt_tokens = 0;
   double guidance_scale = 0;
-  std::vector<std::string> notes;
+  std::vector<std::string> idle, notes;  // fields without effect; what was cut off the prompts
   std::map<std::string, double> stage_s;
   std::atomic<bool> aborted{false};
   bool ended = false;
@@ -110,6 +111,7 @@ class ImageEngine : public ImagePipeline {
     live->preview_side = request.preview_side;
     live->total = request.count;
     live->guidance_scale = shown_guidance(model_->facts(), specs.front().guidance);
+    live->idle = idle_fields(request, model_->facts(), specs.front().guidance);
     const uint64_t seed = specs.front().seed;
     live->waiting.assign(std::make_move_iterator(specs.begin()), std::make_move_iterator(specs.end()));
     {
@@ -145,9 +147,10 @@ class ImageEngine : public ImagePipeline {
     c10::InferenceMode no_gradients;
     while (wait_for_work()) {
       std::vector<Seat> seats;
+      tell_positions();  // those that start at once hear so, too
       std::vector<diffusion::ImageSpec> specs = next_batch(seats);
       look_around();
-      if (!specs.empty()) run_batch(std::move(specs), seats);
+      if (!specs.empty()) run_batch(specs, seats);
       look_around();
     }
     healthy_ = false;
@@ -195,25 +198,31 @@ class ImageEngine : public ImagePipeline {
     return std::ranges::all_of(seats, [](const Seat& seat) { return seat.request->aborted.load(); });
   }
 
-  void run_batch(std::vector<diffusion::ImageSpec> specs, const std::vector<Seat>& seats) {
+  // A batch that fails is made picture by picture, so that only those at fault end with the error.
+  void run_batch(const std::vector<diffusion::ImageSpec>& specs, const std::vector<Seat>& seats) {
     try {
-      const auto timed = [&](const char* stage, auto work) {
-        StageClock clock(stage, seats);
-        return work();
-      };
-      auto job = timed("text_encode", [&] { return diffusion::ImageJob(*model_, std::move(specs)); });
-      while (job.steps_done() < job.steps() && !all_gone(seats)) {
-        timed("denoise", [&] { job.step(); });
-        tell_progress(job, seats);
-        look_around();
-      }
-      if (!all_gone(seats)) finish(job, seats);
-      consecutive_failures_ = 0;
-    } catch (const Error& error) {
-      fail_all(seats, error);
-    } catch (const std::exception& error) {
-      fail_all(seats, Error(ErrorKind::kInternal, error.what()));
+      run_job(specs, seats);
+    } catch (...) {
+      const Error error = nn::step_error(std::current_exception());
+      if (seats.size() == 1) return fail(*seats.front().request, error);
+      log_warning("a batch of ", seats.size(), " pictures is made one by one: ", error.what());
+      for (size_t i = 0; i < seats.size(); ++i)
+        if (!seats[i].request->aborted && !seats[i].request->ended) run_batch({specs[i]}, {seats[i]});
     }
+  }
+
+  void run_job(const std::vector<diffusion::ImageSpec>& specs, const std::vector<Seat>& seats) {
+    const auto timed = [&](const char* stage, auto work) {
+      StageClock clock(stage, seats);
+      return work();
+    };
+    auto job = timed("text_encode", [&] { return diffusion::ImageJob(*model_, specs); });
+    while (job.steps_done() < job.steps() && !all_gone(seats)) {
+      timed("denoise", [&] { job.step(); });
+      tell_progress(job, seats);
+      look_around();
+    }
+    for (size_t i = 0; i < seats.size() && !all_gone(seats); ++i) finish(job, seats[i], i);
   }
 
   // Every seat's request once, though it may hold several.
@@ -247,30 +256,33 @@ class ImageEngine : public ImagePipeline {
     }
   }
 
-  void finish(const diffusion::ImageJob& job, const std::vector<Seat>& seats) {
-    for (size_t i = 0; i < seats.size(); ++i) {
-      LiveRequest& request = *seats[i].request;
-      if (request.aborted) continue;
-      ImageEvent event{.kind = Kind::kImage};
-      event.step = event.steps = job.steps();
-      event.index = seats[i].index;
-      event.seed = job.specs()[i].seed;
-      {
-        StageClock clock("decode", {seats[i]});
-        event.image = std::make_shared<const Image>(job.decode(i));
-      }
-      request.prompt_tokens = event.prompt_tokens = job.prompt_tokens(i);
-      request.notes = job.notes();
-      request.send(std::move(event));
-      if (++request.finished == request.total) succeed(request);
+  // Does not throw: pictures that others have by now must not be made again.
+  void finish(const diffusion::ImageJob& job, const Seat& seat, size_t place) {
+    LiveRequest& request = *seat.request;
+    if (request.aborted || request.ended) return;
+    ImageEvent event{.kind = Kind::kImage};
+    event.step = event.steps = job.steps();
+    event.index = seat.index;
+    event.seed = job.specs()[place].seed;
+    try {
+      StageClock clock("decode", {seat});
+      event.image = std::make_shared<const Image>(job.decode(place));
+    } catch (...) {
+      return fail(request, nn::step_error(std::current_exception()));
     }
+    request.prompt_tokens = event.prompt_tokens = job.prompt_tokens(place);
+    request.notes = job.notes(place);
+    request.send(std::move(event));
+    if (++request.finished == request.total) succeed(request);
   }
 
   void succeed(LiveRequest& request) {
+    consecutive_failures_ = 0;
     ImageEvent event{.kind = Kind::kDone};
     event.prompt_tokens = request.prompt_tokens;
     event.guidance_scale = request.guidance_scale;
-    event.notes = request.notes;
+    event.notes = request.idle;
+    event.notes.insert(event.notes.end(), request.notes.begin(), request.notes.end());
     event.stage_s = request.stage_s;
     const PeakMemory peak = peak_memory(model_->options().load.device);
     event.peak_allocated_bytes = peak.allocated;
@@ -278,13 +290,11 @@ class ImageEngine : public ImagePipeline {
     end(request, std::move(event));
   }
 
-  void fail_all(const std::vector<Seat>& seats, const Error& error) {
+  void fail(LiveRequest& request, const Error& error) {
     log_warning("pictures were not made: ", error.what());
-    for (const Seat& seat : first_seats(seats)) {
-      ImageEvent event{.kind = Kind::kFailed};
-      event.error = error;
-      end(*seat.request, std::move(event));
-    }
+    ImageEvent event{.kind = Kind::kFailed};
+    event.error = error;
+    end(request, std::move(event));
     constexpr int kTolerated = 8;
     if (error.kind() == ErrorKind::kInternal && ++consecutive_failures_ >= kTolerated) healthy_ = false;
   }

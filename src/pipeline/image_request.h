@@ -54,8 +54,8 @@ struct ImageEvent {
   double guidance_scale = 0;
   std::map<std::string, double> stage_s;  // seconds in "text_encode", "denoise" and "decode"
   int64_t peak_allocated_bytes = 0, peak_reserved_bytes = 0;  // of the process, or of its device's allocator
-  std::vector<std::string> notes;                             // what was cut off prompts
-  std::optional<Error> error;                                 // with kFailed
+  std::vector<std::string> notes;  // fields without effect, what was cut off prompts
+  std::optional<Error> error;      // with kFailed
 };
 
 // Called on the engine's thread; must return fast and not throw.

@@ -2,7 +2,9 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "checkpoint/diffusers_folder.h"
+#include "formats/pipeline_components.h"
 #include "nn/device.h"
 #include "pipeline/dtype_names.h"
 #include "pipeline/image_engine.h"
@@ -27,20 +29,14 @@ nn::LoadOptions load_options(const ImagePipelineOptions& options, const Diffuser
   return load;
 }
 
-ModelCard card_of(const ImagePipelineOptions& options, const DiffusersFolder& folder,
-                  const diffusion::ImagePipeline& model) {
+ModelCard card_of(const ImagePipelineOptions& options, const DiffusersFolder& folder) {
   ModelCard card;
   card.path = options.model;
   card.capabilities = {"image_generation", "image_edit"};
   card.quantization = json::object();
-  for (const std::string& name : folder.components()) {
-    if (folder.component_file(name, "config.json").is_null()) continue;
-    const std::unique_ptr<Checkpoint> files = folder.component(name);
-    for (const TensorInfo& tensor : files->tensors()) {
-      card.weight_bytes += static_cast<int64_t>(files->stored_bytes(tensor));
-    }
-    const auto format = model.facts().formats.find(name);
-    card.quantization[name] = format == model.facts().formats.end() ? json(nullptr) : json(format->second);
+  for (const PipelineComponent& part : pipeline_components(folder)) {
+    card.weight_bytes += part.bytes;
+    card.quantization[part.name] = part.format ? json(part.format->name) : json(nullptr);
   }
   if (!options.quantization.empty()) card.quantization["transformer"] = options.quantization;
   card.generation_defaults = json::object();
@@ -61,8 +57,14 @@ std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipe
 std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {
   const at::Device device = nn::parse_device(options.device);
   std::shared_ptr<const diffusion::ImagePipeline> model = load_image_model(options);
-  ModelCard card = card_of(options, DiffusersFolder::open(options.model), *model);
-  const int64_t batch = options.max_num_seqs > 0 ? options.max_num_seqs : device.is_cpu() ? 1 : 4;
+  ModelCard card = card_of(options, DiffusersFolder::open(options.model));
+  int64_t batch = options.max_num_seqs > 0 ? options.max_num_seqs : device.is_cpu() ? 1 : 4;
+  if (model->options().cache.kind != diffusion::StepCacheSettings::Kind::kNone) {
+    if (options.max_num_seqs > 1)
+      log_warning("max_num_seqs ", options.max_num_seqs,
+                  " has no effect: under a step cache pictures are computed ", "one by one");
+    batch = 1;
+  }
   return start_image_engine(std::move(model), std::move(card),
                             {.max_batch = batch, .max_queue = options.max_queue, .limits = options.limits});
 }

@@ -22,7 +22,9 @@ struct ImagePipelineOptions {
   // What plain weights of the transformer's blocks are rounded to while they load; as TextPipelineOptions.
   std::string quantization;
   nn::RoundPlain (*rounding)(const Checkpoint& checkpoint, const std::string& name) = nullptr;
-  std::string cache = "none";  // diffusion::parse_step_cache
+  // diffusion::parse_step_cache. With one, pictures are computed one by one: a batch would decide as a whole,
+  // and a picture would depend on its company.
+  std::string cache = "none";
   bool vae_tiling = false;
   ImageRequestLimits limits;
 };

@@ -166,12 +166,11 @@ TEST_F(ShapesTest, PreviewsShowTheWay) {
 TEST_F(ShapesTest, SaysWhatWasCutOff) {
   std::string longer = "a red circle";
   for (int i = 0; i < 100; ++i) longer += " and a red circle";
-  ImageJob job(*pipeline_, {small(1, longer)});
-  ASSERT_EQ(job.notes().size(), 2u);
-  EXPECT_THAT(job.notes()[0], HasSubstr("text_encoder takes 77 tokens"));
-  EXPECT_THAT(job.notes()[1], HasSubstr("text_encoder_2 takes 64 tokens"));
-  ImageJob brief(*pipeline_, {small(1)});
-  EXPECT_TRUE(brief.notes().empty());
+  ImageJob job(*pipeline_, {small(1, longer), small(2)});
+  ASSERT_EQ(job.notes(0).size(), 2u);
+  EXPECT_TRUE(job.notes(1).empty());  // another picture's prompt is none of its business
+  EXPECT_THAT(job.notes(0)[0], HasSubstr("text_encoder takes 77 tokens"));
+  EXPECT_THAT(job.notes(0)[1], HasSubstr("text_encoder_2 takes 64 tokens"));
 }
 
 TEST_F(ShapesTest, DefaultsAreTheFamilys) {

@@ -94,7 +94,7 @@ def test_strength_says_how_much_of_a_picture_changes(run, tmp_path, drawing):
 def test_what_a_prompt_loses_and_what_has_no_effect_is_told(run, tmp_path):
     done = run("generate", MODEL, *FAST, "--max-sequence-length", 4, "--negative-prompt", "noise", "-o", tmp_path / "a.png")
     assert "4 tokens" in done.stderr
-    assert "--negative-prompt has no effect: it needs --true-cfg-scale above 1" in done.stderr
+    assert "negative_prompt has no effect: it needs true_cfg_scale above 1" in done.stderr
 
 
 @pytest.mark.parametrize("flags, words", [

@@ -72,8 +72,8 @@ def test_the_official_client_streams(client, base):
     events = list(client.images.generate(model="shapes", prompt=PROMPT, size="64x64", stream=True, partial_images=2,
                                          extra_body={**FAST, "seed": 9, "num_inference_steps": 4}))
     kinds = [event.type.split(".")[1] for event in events]
-    assert kinds == ["progress", "partial_image", "progress", "partial_image", "progress", "progress", "completed"]
-    assert [event.step for event in events if event.type.endswith("progress")] == [1, 2, 3, 4]
+    assert kinds == ["progress", "progress", "partial_image", "progress", "partial_image", "progress", "progress", "completed"]
+    assert [event.step for event in events if event.type.endswith("progress")] == [0, 1, 2, 3, 4]
     assert events[-1].b64_json == picture(base, seed=9, num_inference_steps=4)
 
 

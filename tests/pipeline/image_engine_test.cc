@@ -3,19 +3,27 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <condition_variable>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
 
+#include "base/remove_tree.h"
+#include "checkpoint/safetensors_file.h"
+#include "checkpoint/safetensors_writer.h"
 #include "diffusion/image_job.h"
+#include "models/text_encoder/prompt_tokenizer.h"
+#include "nn/tensor_bridge.h"
 
 namespace quaver::pipeline {
 namespace {
 
+namespace fs = std::filesystem;
 using Kind = ImageEvent::Kind;
 using ::testing::HasSubstr;
 
@@ -104,9 +112,74 @@ TEST_F(ImageEngineTest, F095_BatchedRequestsGetTheirOwnPictures) {
   EXPECT_EQ(second.pictures.at(20), alone(request("", 20)));
   EXPECT_EQ(other.pictures.at(50), alone(request("", 50, 3)));
   EXPECT_EQ(other.count(Kind::kProgress), 3);
-  EXPECT_EQ(other.kinds.front(), Kind::kQueued);
+  for (Heard* heard : {&first, &other, &second}) EXPECT_EQ(heard->kinds.front(), Kind::kQueued);
   EXPECT_EQ(first.kinds.back(), Kind::kDone);
   EXPECT_EQ(first.last.guidance_scale, 3.5);
+}
+
+// A model whose T5 knows "purple" as NaN.
+class DamagedModel {
+ public:
+  DamagedModel() : folder_(fs::temp_directory_path() / cat("quaver-damaged-", ::getpid())) {
+    fs::copy(kFolder, folder_, fs::copy_options::recursive);
+    const models::PromptTokenizer tokenizer(folder_ / "tokenizer_2");
+    const int64_t id = tokenizer.encode("purple", 8).ids[0][0].item<int64_t>();
+    const std::string file = (folder_ / "text_encoder_2" / "model.safetensors").string();
+    std::vector<NamedTensor> tensors;
+    const SafetensorsFile original = SafetensorsFile::open(file);
+    for (const SafetensorsEntry& entry : original.entries()) {
+      at::Tensor value = nn::tensor_over(original.read(entry), entry.info.name).clone();
+      if (entry.info.name == "shared.weight") value[id].fill_(std::nan(""));
+      tensors.push_back({entry.info.name, nn::view_of(value)});
+    }
+    std::vector<TensorInfo> infos;
+    for (const NamedTensor& t : tensors)
+      infos.push_back({t.name, t.tensor.dtype, t.tensor.shape, t.tensor.data.size_bytes()});
+    auto read = [&](const TensorInfo& info) {
+      return std::ranges::find(tensors, info.name, &NamedTensor::name)->tensor;
+    };
+    write_safetensors(folder_ / "text_encoder_2", infos, read, {});
+  }
+  ~DamagedModel() { remove_tree(folder_); }
+  std::shared_ptr<const diffusion::ImagePipeline> load() const {
+    return diffusion::ImagePipeline::load(DiffusersFolder::open(folder_), {});
+  }
+
+ private:
+  fs::path folder_;
+};
+
+TEST_F(ImageEngineTest, F127_AFailureEndsItsRequestAlone) {
+  const DamagedModel damaged;
+  Heard good, bad, last;
+  {
+    auto pictures = start_image_engine(damaged.load(), {}, {});
+    pictures->submit(request("first", 1, 3), last.sink());  // the others gather behind it
+    pictures->submit(request("good", 2), good.sink());
+    ImageRequest purple = request("bad", 3);
+    purple.prompt = "a purple circle on a white background";
+    pictures->submit(purple, bad.sink());
+    for (Heard* heard : {&last, &good, &bad}) heard->wait_for_end();
+    EXPECT_TRUE(pictures->healthy());
+  }
+  EXPECT_EQ(good.last.kind, Kind::kDone);
+  EXPECT_EQ(good.pictures.at(2), alone(request("", 2)));
+  EXPECT_EQ(bad.last.kind, Kind::kFailed);
+  ASSERT_TRUE(bad.last.error.has_value());
+  EXPECT_EQ(bad.last.error->kind(), ErrorKind::kNonFinite);
+  EXPECT_THAT(bad.last.error->what(), HasSubstr("text_encoder_2 gave values that are not finite"));
+}
+
+TEST_F(ImageEngineTest, TellsWhatHadNoEffect) {
+  auto pictures = engine();
+  Heard heard;
+  ImageRequest wanted = request("a", 1);
+  wanted.negative_prompt = "blurry";
+  pictures->submit(wanted, heard.sink());
+  heard.wait_for_end();
+  ASSERT_EQ(heard.last.notes.size(), 1u);
+  EXPECT_THAT(heard.last.notes[0],
+              HasSubstr("negative_prompt has no effect: it needs true_cfg_scale above 1"));
 }
 
 TEST_F(ImageEngineTest, F081_AnAbortEndsWithinAStep) {

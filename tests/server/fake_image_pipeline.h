@@ -37,8 +37,7 @@ class FakeImagePipeline : public pipeline::ImagePipeline {
                            .guidance_scale = 3.5},
               .unit = 16,
               .default_width = 32,
-              .default_height = 32,
-              .formats = {}};
+              .default_height = 32};
     thread_ = std::thread([this] { work(); });
   }
   ~FakeImagePipeline() override {
