@@ -65,10 +65,10 @@ void print_evaluation(const eval::TextEvaluation& e) {
 int run_eval(const EvalFlags& flags) {
   const at::Device device = nn::parse_device(flags.device);
   std::string path = resolve_model(flags.model);
-  at::Tensor tokens = tokens_of(flags, path, device);
   const nn::LoadOptions options{
       .device = device, .keep_quantized = false, .strict_activations = flags.strict_activations};
   Loaded model = load(path, options, flags.quantization);
+  at::Tensor tokens = tokens_of(flags, path, device);
   Loaded reference;
   if (!flags.reference.empty()) reference = load(resolve_model(flags.reference), options, "");
   std::unique_ptr<ProgressSink> progress = make_terminal_progress("evaluating");

@@ -118,8 +118,8 @@ void print_plan(const std::vector<LayerDecision>& decisions, bool with_head) {
       std::printf("  %-56s %-18s %s\n", decision.name.c_str(), to_string(decision.scheme).c_str(),
                   decision.reason.c_str());
   }
-  std::printf("  %zu of %zu linear layers are quantized; embeddings%s stay as they are\n", quantized,
-              decisions.size(), with_head ? " and norms" : ", norms and the head");
+  std::printf("  %zu of %zu linear layers%s are quantized; all else stays as it is\n", quantized,
+              decisions.size(), with_head ? "" : " of the blocks");
   std::fflush(stdout);
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "checkpoint/diffusers_folder.h"
 #include "models/gguf_checkpoint.h"
 #include "models/llm/causal_lm.h"
 #include "models/model_path.h"
@@ -50,7 +51,15 @@ std::unique_ptr<Checkpoint> open_model(const std::string& folder_or_file) {
   if (fs::path gguf = find_gguf(path); !gguf.empty()) return open_gguf_checkpoint(gguf);
   require(fs::is_directory(path), ErrorKind::kUnsupported, folder_or_file,
           ": is neither a folder nor a .gguf file");
-  return presented(open_hugging_face_folder(path));
+  require(!DiffusersFolder::is(path), ErrorKind::kUnsupported, folder_or_file,
+          ": holds a pipeline that makes pictures, and what was asked takes a language model");
+  std::unique_ptr<Checkpoint> folder = open_hugging_face_folder(path);
+  if (const auto name = folder->config().find("_class_name"); name != folder->config().end())
+    throw Error(ErrorKind::kUnsupported,
+                cat((path / "config.json").string(), ": key '_class_name' is ", name->dump(),
+                    ": this is one component of a pipeline; name the folder that holds model_index.json"),
+                "_class_name");
+  return presented(std::move(folder));
 }
 
 }  // namespace quaver::models

@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 #include "base/error.h"
@@ -42,8 +43,7 @@ class Sampler {
       : model_(model),
         options_(options),
         captions_(load_captions(options.dataset, options.prompts, options.seed)) {
-    require(options.samples >= 1, ErrorKind::kInvalidInput, "--calib_samples must be at least 1, got ",
-            options.samples);
+    check();
     const auto count = static_cast<int64_t>(captions_.size());
     out_.prompts = std::min(count, options.samples);
     out_.steps = options.steps > 0 ? options.steps : model.facts().defaults.steps;
@@ -58,6 +58,23 @@ class Sampler {
   }
 
  private:
+  void check() const {
+    const diffusion::ImageFacts& facts = model_.facts();
+    require(options_.samples >= 1, ErrorKind::kInvalidInput, "--calib_samples must be at least 1, got ",
+            options_.samples);
+    require(options_.steps >= 0, ErrorKind::kInvalidInput, "--num_inference_steps must be at least 1, got ",
+            options_.steps);
+    require(options_.text_tokens >= 0 && options_.text_tokens <= facts.defaults.text_tokens,
+            ErrorKind::kInvalidInput, "--max_sequence_length must be 1 to ", facts.defaults.text_tokens,
+            ", got ", options_.text_tokens);
+    const double guidance = options_.guidance_scale.value_or(0);
+    require(guidance >= 0 && std::isfinite(guidance), ErrorKind::kInvalidInput,
+            "--guidance_scale must be a number from 0 on, got ", guidance);
+    for (const int64_t side : {options_.width, options_.height})
+      require(side >= 0 && side % facts.unit == 0, ErrorKind::kInvalidInput,
+              "--width and --height must be multiples of ", facts.unit, ", got ", side);
+  }
+
   diffusion::ImageSpec spec_of(int64_t prompt) const {
     const diffusion::ImageFacts& facts = model_.facts();
     return {.prompt = captions_[static_cast<size_t>(prompt)],

@@ -16,7 +16,7 @@ def quantized(run, tmp_path_factory):
     done = run("quantize", MODEL, "--scheme", "W4A16", "--group_size", 64, "--iters", 2, "--nsamples", 2, "--calib_samples", 4,
                "--num_inference_steps", 4, "--width", 64, "--height", 64, "--max_sequence_length", 32, "--output_dir", out)
     assert "4 inputs of the first block from 2 captions, 4 steps each" in done.stdout
-    assert "66 of 66 linear layers are quantized" in done.stdout
+    assert "66 of 66 linear layers of the blocks are quantized" in done.stdout
     return out
 
 
@@ -63,3 +63,17 @@ def test_flags_of_the_other_kind_are_refused(run, tmp_path):
         done = run("quantize", MODEL, "--iters", 0, *flags, "--output_dir", tmp_path / "q", status=None)
         assert done.returncode in (1, 2) and flags[0] in done.stderr, done.stderr
         assert not (tmp_path / "q").exists()
+
+
+def test_commands_of_language_models_say_what_the_folder_is(run, tmp_path):
+    for command in (["chat"], ["bench"], ["eval", "--text", __file__], ["convert", "--output_dir", tmp_path / "c"]):
+        done = run(command[0], MODEL, *command[1:], status=None)
+        assert done.returncode != 0 and "holds a pipeline that makes pictures" in done.stderr, (command, done.stderr)
+    done = run("inspect", MODEL / "transformer", status=None)
+    assert "one component of a pipeline" in done.stderr and "FluxTransformer2DModel" in done.stderr
+
+
+def test_sizes_of_the_calibration_are_not_rounded(run, tmp_path):
+    done = run("quantize", MODEL, "--iters", 1, "--width", 100, "--output_dir", tmp_path / "q", status=2)
+    assert "multiples of 16, got 100" in done.stderr
+    assert not (tmp_path / "q").exists()

@@ -14,6 +14,7 @@
 #include "base/mapped_file.h"
 #include "base/remove_tree.h"
 #include "diffusion/image_job.h"
+#include "formats/pipeline_components.h"
 #include "nn/tensor_bridge.h"
 #include "quantize/caption_list.h"
 #include "quantize/dit_rows.h"
@@ -120,6 +121,26 @@ TEST(TrajectoryTest, TakesOneStepOfEachStratumOfEachCaption) {
   EXPECT_TRUE(again.rows.equal(seen.rows));
 }
 
+TEST(TrajectoryTest, RefusesWhatItWouldHaveToRound) {
+  const auto pipeline = open_pipeline(kShapes);
+  auto refusal = [&](auto change) {
+    TrajectoryOptions options = few_samples();
+    change(options);
+    try {
+      sample_trajectory(*pipeline, options, null_progress());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("drawn");
+  };
+  EXPECT_THAT(refusal([](auto& o) { o.width = 100; }), HasSubstr("multiples of 16, got 100"));
+  EXPECT_THAT(refusal([](auto& o) { o.height = -16; }), HasSubstr("got -16"));
+  EXPECT_THAT(refusal([](auto& o) { o.steps = -1; }), HasSubstr("--num_inference_steps"));
+  EXPECT_THAT(refusal([](auto& o) { o.text_tokens = 513; }), HasSubstr("1 to 512, got 513"));
+  EXPECT_THAT(refusal([](auto& o) { o.guidance_scale = std::nan(""); }), HasSubstr("--guidance_scale"));
+  EXPECT_THAT(refusal([](auto& o) { o.samples = 0; }), HasSubstr("--calib_samples"));
+}
+
 TEST(CaptionsTest, ReadsLinesTablesAndJson) {
   const TemporaryFolder folder;
   auto file = [&](const char* name, const std::string& text) {
@@ -168,8 +189,9 @@ TEST(PictureJobTest, WritesAPipelineThatDrawsAlmostTheSame) {
   const fs::path target = folder.path() / "q";
   run_job(small_job(target, Method::kRtn, 8), {});
   const auto plain = open_pipeline(kShapes), quantized = open_pipeline(target.string());
-  EXPECT_EQ(quantized->facts().formats.at("transformer"), "auto_round");
-  EXPECT_EQ(quantized->facts().formats.size(), 1u);
+  for (const PipelineComponent& part : pipeline_components(DiffusersFolder::open(target)))
+    EXPECT_EQ(part.format ? part.format->name : "plain",
+              std::string(part.name == "transformer" ? "auto_round" : "plain"));
   EXPECT_LE(distance(final_latents(*quantized), final_latents(*plain)), 0.02);
   // F119: every other component is what it was, byte for byte.
   for (const char* file :

@@ -73,7 +73,6 @@ FluxConfig read_flux(const ConfigReader& config, const FluxVariant& variant) {
   for (int64_t axis : out.axes)
     if (axis <= 0 || axis % 2 != 0) config.bad("axes_dims_rope", "holds ", axis, ", expected even numbers");
   out.block = {.width = info.width,
-               .num_heads = info.num_heads,
                .head_dim = info.head_dim,
                .mlp = variant.mlp,
                .mlp_width = kMlpRatio * info.width};

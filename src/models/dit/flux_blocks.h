@@ -15,7 +15,7 @@ enum class FluxMlp {
 };
 
 struct FluxBlockConfig {
-  int64_t width = 0, num_heads = 0, head_dim = 0;
+  int64_t width = 0, head_dim = 0;
   FluxMlp mlp = FluxMlp::kGelu;
   int64_t mlp_width = 0;  // inside the feed-forward part
 };
