@@ -75,7 +75,8 @@ void Dispatcher::handle(HttpRequest request, const std::shared_ptr<Reply>& reply
   if (match.rows.empty()) throw method_error(request, match.allowed);
   request.captures = std::move(match.captures);
   const Route& route = choose(match.rows);
-  run(route, {std::move(request), reply, model(), options_, state_, metrics_, workers_});
+  if (std::shared_ptr<Reply> kept = answers_->admit(request, reply))
+    run(route, {std::move(request), std::move(kept), model(), options_, state_, metrics_, workers_});
 }
 
 const Route& Dispatcher::choose(std::span<const Route> rows) const {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "server/call.h"
+#include "server/idempotency.h"
 #include "server/metrics.h"
 #include "server/router.h"
 #include "server/served_model.h"
@@ -34,6 +35,8 @@ class Dispatcher {
   const ServerOptions& options_;
   ServerState& state_;
   Metrics metrics_;
+  const std::shared_ptr<IdempotentAnswers> answers_ =
+      std::make_shared<IdempotentAnswers>(IdempotentAnswers::Limits{});
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;
   Workers workers_;  // last: its tasks use the rest
