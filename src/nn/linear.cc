@@ -7,6 +7,7 @@
 
 #include "nn/kernel_path.h"
 #include "nn/linear_impl.h"
+#include "nn/low_rank.h"
 #include "nn/tensor_bridge.h"
 
 namespace quaver::nn {
@@ -57,7 +58,11 @@ Linear Linear::quantized(std::shared_ptr<const QuantWeight> weight, std::optiona
   return layer;
 }
 
-at::Tensor Linear::forward(const at::Tensor& x) const { return impl_->multiply(impl_->input.apply(x)); }
+at::Tensor Linear::forward(const at::Tensor& x) const {
+  at::Tensor y = impl_->multiply(impl_->input.apply(x));
+  add_low_rank(impl_->low_rank, x, y);
+  return y;
+}
 
 at::Tensor Linear::Impl::multiply(const at::Tensor& x) const {
   if (observer) observer(x);
@@ -110,6 +115,15 @@ void Linear::set_output_observer(std::function<void(const at::Tensor&)> observer
 void Linear::set_input_quant(InputQuant quant) { impl_->input = std::move(quant); }
 
 const InputQuant& Linear::input_quant() const { return impl_->input; }
+
+void Linear::set_low_rank(std::vector<LowRank> updates) {
+  for (const LowRank& update : updates)
+    require(update.down.dim() == 2 && update.up.dim() == 2 && update.down.size(1) == in_features() &&
+                update.up.size(0) == out_features() && update.down.size(0) == update.up.size(1),
+            ErrorKind::kInternal, "a layer of [", out_features(), ", ", in_features(),
+            "] was given an update of ", update.up.sizes().vec(), " times ", update.down.sizes().vec());
+  impl_->low_rank = std::move(updates);
+}
 
 void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }
 

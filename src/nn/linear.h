@@ -60,6 +60,21 @@ class Linear {
   // Before first use: the kernel must not round activations (it may round them to 8 bits otherwise).
   void set_exact_activations(bool exact);
 
+  // An adapter's update of low rank, whatever the weight is stored as: y += scale * (x down^T) up^T.
+  struct LowRank {
+    int64_t adapter = 0;  // its place among the scales of nn/low_rank.h
+    at::Tensor down;      // [rank, in]
+    at::Tensor up;        // [out, rank]
+  };
+  // From now on forward adds those whose adapter the thread's LowRankScope runs; none outside of a scope. x
+  // is taken as it came, not quantized. Tensors in the activations' dtype on the weight's device. Replaces
+  // what was given before; not while forward runs. Error(kInternal) where shapes don't fit.
+  void set_low_rank(std::vector<LowRank> updates);
+
+  // Every tensor that forward reads and that lives on the weight's device, to be moved: for offloading. Not
+  // while forward runs.
+  void visit_tensors(const std::function<void(at::Tensor&)>& visit);
+
   // Gives the stored form up and keeps the kernel's layout (or, of quantized weights, the codes on the
   // device) alone: quant_weight is null from then on and, on the CPU, dense_weight and so the ATen body are
   // Error(kInternal). Does nothing when no kernel takes the weight.
@@ -90,6 +105,7 @@ class LinearGroup {
  private:
   bool share_input() const;
   bool share_kernel(const at::Tensor& x) const;
+  std::vector<at::Tensor> multiply(const at::Tensor& input) const;
   std::vector<const Linear*> layers_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "nn/kernel_path.h"
 #include "nn/linear_impl.h"
+#include "nn/low_rank.h"
 
 namespace quaver::nn {
 
@@ -24,17 +25,26 @@ bool LinearGroup::share_kernel(const at::Tensor& x) const {
 }
 
 std::vector<at::Tensor> LinearGroup::forward(const at::Tensor& x) const {
-  const bool shared = share_input();
-  const at::Tensor input = shared ? layers_.front()->impl_->input.apply(x) : x;
-  if (shared && share_kernel(input)) {
+  if (!share_input()) {
+    std::vector<at::Tensor> results;
+    for (const Linear* layer : layers_) results.push_back(layer->forward(x));
+    return results;
+  }
+  std::vector<at::Tensor> results = multiply(layers_.front()->impl_->input.apply(x));
+  for (size_t i = 0; i < layers_.size(); ++i) add_low_rank(layers_[i]->impl_->low_rank, x, results[i]);
+  return results;
+}
+
+// Of an input that is quantized already, where it is to be.
+std::vector<at::Tensor> LinearGroup::multiply(const at::Tensor& input) const {
+  if (share_kernel(input)) {
     std::vector<KernelWeight::Part> parts;
     for (const Linear* layer : layers_)
       parts.push_back({layer->impl_->kernel_weight(), layer->impl_->kernel_bias});
     return KernelWeight::run(parts, input);
   }
   std::vector<at::Tensor> results;
-  for (const Linear* layer : layers_)
-    results.push_back(shared ? layer->impl_->multiply(input) : layer->forward(x));
+  for (const Linear* layer : layers_) results.push_back(layer->impl_->multiply(input));
   return results;
 }
 

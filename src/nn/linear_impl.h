@@ -25,6 +25,7 @@ struct Linear::Impl {
   std::function<void(const at::Tensor&)> observer, output_observer;
   bool exact_activations = false;  // asked of the kernel
   InputQuant input;
+  std::vector<LowRank> low_rank;
 
   mutable std::once_flag kernel_once;
   mutable std::unique_ptr<KernelWeight> kernel;
