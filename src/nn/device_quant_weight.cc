@@ -1,10 +1,10 @@
 #include "nn/device_quant_weight.h"
 
-#include <ATen/DeviceAccelerator.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
+#include "nn/device_kernel.h"
 #include "nn/kernel_path.h"
 #include "nn/tensor_bridge.h"
 
@@ -30,15 +30,6 @@ at::Tensor channel_groups(const QuantWeight& weight) {
                         "permutation")
                 .to(at::kLong);
   return channel.floor_divide(weight.group.cols);
-}
-
-kernels::DeviceFloat device_float(at::ScalarType dtype) {
-  if (dtype == at::kHalf) return kernels::DeviceFloat::kF16;
-  return dtype == at::kBFloat16 ? kernels::DeviceFloat::kBF16 : kernels::DeviceFloat::kF32;
-}
-
-void* current_stream(at::Device device) {
-  return at::accelerator::getCurrentStream(device.index()).native_handle();
 }
 
 }  // namespace
@@ -80,7 +71,7 @@ at::Tensor DeviceQuantWeight::codes() const {
 
 bool DeviceQuantWeight::kernels_take(at::ScalarType dtype) const {
   bool known = dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16;
-  return known && packed_.is_cuda() && kernels::device_integer_built() && kernels_allowed();
+  return known && packed_.is_cuda() && kernels::device_kernels_built() && kernels_allowed();
 }
 
 kernels::DeviceIntegerWeight DeviceQuantWeight::view() const {

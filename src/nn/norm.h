@@ -17,7 +17,10 @@ class RmsNorm {
   RmsNorm() = default;
   RmsNorm(at::Tensor weight, double eps, NormFlavour flavour);
 
-  at::Tensor forward(const at::Tensor& x) const;  // [..., n] -> the same
+  at::Tensor forward(const at::Tensor& x) const;        // [..., n] -> the same
+  const at::Tensor& weight() const { return weight_; }  // as it was given
+  const at::Tensor& scale() const { return scale_; }    // what rows are multiplied by, float32
+  double eps() const { return eps_; }
 
  private:
   at::Tensor aten(const at::Tensor& x) const;

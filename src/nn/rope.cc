@@ -94,8 +94,9 @@ at::Tensor rope_aten(const at::Tensor& x, const RopeAngles& angles) {
   at::Tensor cos = angles.cos.unsqueeze(1), sin = angles.sin.unsqueeze(1);
   at::Tensor a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
   at::Tensor turned_a = a * cos - b * sin, turned_b = b * cos + a * sin;
-  if (2 * half == head_dim) return at::cat({turned_a, turned_b}, -1);
-  return at::cat({turned_a, turned_b, x.narrow(-1, 2 * half, head_dim - 2 * half)}, -1);
+  at::Tensor turned = at::cat({turned_a, turned_b}, -1).to(x.scalar_type());  // angles may be wider
+  if (2 * half == head_dim) return turned;
+  return at::cat({turned, x.narrow(-1, 2 * half, head_dim - 2 * half)}, -1);
 }
 
 // The kernel looks rows of tables up by position; the angles are per token, so token t's row is t.

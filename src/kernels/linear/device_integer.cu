@@ -1,35 +1,14 @@
 // Integer weights on CUDA: one thread per code to expand, one warp per weight row to multiply.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_runtime.h>
+#include <type_traits>
 
-#include "base/error.h"
+#include "kernels/device_values.cuh"
 #include "kernels/linear/device_integer.h"
 
 namespace quaver::kernels {
 namespace {
 
-constexpr int kWarp = 32, kWarpsPerBlock = 4,
-              kChunk = 8;  // a lane takes eight codes, `bits` whole bytes, at once
+constexpr int kWarpsPerBlock = 4, kChunk = 8;  // a lane takes eight codes, `bits` whole bytes, at once
 constexpr int64_t kMaxRows = 8;
-
-__device__ float to_float(float x) { return x; }
-__device__ float to_float(__half x) { return __half2float(x); }
-__device__ float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
-template <class T>
-__device__ T from_float(float x);
-template <>
-__device__ float from_float<float>(float x) {
-  return x;
-}
-template <>
-__device__ __half from_float<__half>(float x) {
-  return __float2half_rn(x);
-}
-template <>
-__device__ __nv_bfloat16 from_float<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
 
 __device__ float scale_at(const DeviceIntegerWeight& w, int64_t i) {
   if (w.scale_type == DeviceFloat::kF16) return __half2float(static_cast<const __half*>(w.scales)[i]);
@@ -74,9 +53,24 @@ __device__ uint64_t load_codes<8>(const uint8_t* bytes) {
 }
 
 template <class T>
-struct alignas(16) EightOf {
-  T values[kChunk];
-};
+using EightOf = Values<T, kChunk>;
+
+// The same as `expand`, a chunk per thread: eight codes share a scale.
+template <class T, int kBits>
+__global__ void expand_chunks(DeviceIntegerWeight w, T* out) {
+  const int64_t row = blockIdx.x;
+  const int chunk = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x), col = chunk * kChunk;
+  if (col >= w.cols) return;
+  const uint64_t word = load_codes<kBits>(w.codes + row * w.row_bytes + chunk * kBits);
+  const int64_t group = row * w.groups + col / static_cast<int>(w.group);
+  const float scale = scale_at(w, group), zero = zero_at(w, group);
+  EightOf<T> values;
+#pragma unroll
+  for (int i = 0; i < kChunk; ++i)
+    values.at[i] =
+        from_float<T>(scale * (static_cast<float>((word >> (kBits * i)) & ((1u << kBits) - 1u)) - zero));
+  *reinterpret_cast<EightOf<T>*>(out + row * w.cols + col) = values;
+}
 
 template <class T, int kBits, int kRows>
 __global__ void multiply(DeviceIntegerWeight w, const T* x, T* y, const T* bias, int m) {
@@ -96,7 +90,7 @@ __global__ void multiply(DeviceIntegerWeight w, const T* x, T* y, const T* bias,
       if (r >= m) break;
       EightOf<T> in = *reinterpret_cast<const EightOf<T>*>(x + r * w.cols + col);
 #pragma unroll
-      for (int i = 0; i < kChunk; ++i) sums[r] = fmaf(weight[i], to_float(in.values[i]), sums[r]);
+      for (int i = 0; i < kChunk; ++i) sums[r] = fmaf(weight[i], to_float(in.at[i]), sums[r]);
     }
   }
 #pragma unroll
@@ -108,16 +102,46 @@ __global__ void multiply(DeviceIntegerWeight w, const T* x, T* y, const T* bias,
   }
 }
 
-void check_launch(const char* what) {
-  cudaError_t status = cudaGetLastError();
-  if (status != cudaSuccess) throw Error(ErrorKind::kInternal, cat(what, ": ", cudaGetErrorString(status)));
+// Whether eight neighbouring codes are whole aligned bytes of one group.
+bool has_chunks(const DeviceIntegerWeight& w) {
+  const bool aligned = w.bits == 4 ? w.row_bytes % 4 == 0 : w.bits != 8 || w.row_bytes % 8 == 0;
+  return !w.channel && aligned && w.cols % kChunk == 0 && (w.group % kChunk == 0 || w.group >= w.cols);
+}
+
+// body(std::integral_constant of the bits).
+template <class Body>
+void with_bits(int bits, const Body& body) {
+  switch (bits) {
+    case 2:
+      return body(std::integral_constant<int, 2>());
+    case 3:
+      return body(std::integral_constant<int, 3>());
+    case 4:
+      return body(std::integral_constant<int, 4>());
+    case 5:
+      return body(std::integral_constant<int, 5>());
+    case 6:
+      return body(std::integral_constant<int, 6>());
+    case 7:
+      return body(std::integral_constant<int, 7>());
+    default:
+      return body(std::integral_constant<int, 8>());
+  }
 }
 
 template <class T>
-void run_expand(const DeviceIntegerWeight& w, void* out, cudaStream_t stream) {
-  constexpr int kThreads = 256;
-  auto blocks = static_cast<unsigned>((w.rows * w.cols + kThreads - 1) / kThreads);
-  expand<T><<<blocks, kThreads, 0, stream>>>(w, static_cast<T*>(out));
+void run_expand(const DeviceIntegerWeight& w, T* out, cudaStream_t stream) {
+  constexpr int kThreads = 256, kChunkThreads = 128;
+  if (has_chunks(w)) {
+    const auto per_row = static_cast<unsigned>((w.cols / kChunk + kChunkThreads - 1) / kChunkThreads);
+    with_bits(w.bits, [&](auto bits) {
+      expand_chunks<T, bits.value>
+          <<<dim3(static_cast<unsigned>(w.rows), per_row), kChunkThreads, 0, stream>>>(w, out);
+    });
+  } else {
+    const auto blocks = static_cast<unsigned>((w.rows * w.cols + kThreads - 1) / kThreads);
+    expand<T><<<blocks, kThreads, 0, stream>>>(w, out);
+  }
   check_launch("expanding an integer weight");
 }
 
@@ -135,49 +159,24 @@ void run_multiply_bits(const DeviceIntegerWeight& w, const DeviceRows& rows, cud
   check_launch("multiplying by an integer weight");
 }
 
-template <class T>
-void run_multiply(const DeviceIntegerWeight& w, const DeviceRows& rows, cudaStream_t stream) {
-  switch (w.bits) {
-    case 2:
-      return run_multiply_bits<T, 2>(w, rows, stream);
-    case 3:
-      return run_multiply_bits<T, 3>(w, rows, stream);
-    case 4:
-      return run_multiply_bits<T, 4>(w, rows, stream);
-    case 5:
-      return run_multiply_bits<T, 5>(w, rows, stream);
-    case 6:
-      return run_multiply_bits<T, 6>(w, rows, stream);
-    case 7:
-      return run_multiply_bits<T, 7>(w, rows, stream);
-    default:
-      return run_multiply_bits<T, 8>(w, rows, stream);
-  }
-}
-
 }  // namespace
 
-bool device_integer_built() { return true; }
-
 void expand_integer(const DeviceIntegerWeight& weight, DeviceFloat type, void* out, void* stream) {
-  auto* on = static_cast<cudaStream_t>(stream);
-  if (type == DeviceFloat::kF32) return run_expand<float>(weight, out, on);
-  if (type == DeviceFloat::kF16) return run_expand<__half>(weight, out, on);
-  run_expand<__nv_bfloat16>(weight, out, on);
+  with_device_float(type, [&](auto zero) {
+    run_expand(weight, static_cast<decltype(zero)*>(out), static_cast<cudaStream_t>(stream));
+  });
 }
 
 bool multiplies_directly(const DeviceIntegerWeight& weight, int64_t m) {
-  bool aligned = weight.bits == 4 ? weight.row_bytes % 4 == 0 : weight.bits != 8 || weight.row_bytes % 8 == 0;
-  bool whole_chunks =
-      weight.cols % kChunk == 0 && (weight.group % kChunk == 0 || weight.group >= weight.cols);
-  return m >= 1 && m <= kMaxRows && !weight.channel && aligned && whole_chunks;
+  return m >= 1 && m <= kMaxRows && has_chunks(weight);
 }
 
 void multiply_integer(const DeviceIntegerWeight& weight, const DeviceRows& rows, void* stream) {
-  auto* on = static_cast<cudaStream_t>(stream);
-  if (rows.type == DeviceFloat::kF32) return run_multiply<float>(weight, rows, on);
-  if (rows.type == DeviceFloat::kF16) return run_multiply<__half>(weight, rows, on);
-  run_multiply<__nv_bfloat16>(weight, rows, on);
+  with_device_float(rows.type, [&](auto zero) {
+    with_bits(weight.bits, [&](auto bits) {
+      run_multiply_bits<decltype(zero), bits.value>(weight, rows, static_cast<cudaStream_t>(stream));
+    });
+  });
 }
 
 }  // namespace quaver::kernels

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-namespace quaver::kernels {
+#include "kernels/device.h"
 
-enum class DeviceFloat { kF32, kF16, kBF16 };
+namespace quaver::kernels {
 
 // Device memory, borrowed; the layout of quant_weight.h, uploaded as it is.
 struct DeviceIntegerWeight {
@@ -17,9 +17,6 @@ struct DeviceIntegerWeight {
   int bits = 4;                      // 2 to 8
   int64_t rows = 0, cols = 0, row_bytes = 0, group = 0, groups = 0;
 };
-
-// False in builds without CUDA, where the other functions throw Error(kUnsupported).
-bool device_integer_built();
 
 // out [rows, cols]: scale * (code - zero) in float32, rounded to `type`. `stream` is a cudaStream_t.
 void expand_integer(const DeviceIntegerWeight& weight, DeviceFloat type, void* out, void* stream);

@@ -1,0 +1,14 @@
+// What all kernels for CUDA devices share: the types of their values, and whether this build has them.
+#pragma once
+
+namespace quaver::kernels {
+
+enum class DeviceFloat { kF32, kF16, kBF16 };
+
+// False in builds without CUDA, where functions on device memory throw Error(kUnsupported).
+bool device_kernels_built();
+
+// 90 for compute capability 9.0; 0 in builds without CUDA.
+int device_capability(int device);
+
+}  // namespace quaver::kernels

@@ -1,0 +1,9 @@
+// Stands in for device.cu in builds without CUDA.
+#include "kernels/device.h"
+
+namespace quaver::kernels {
+
+bool device_kernels_built() { return false; }
+int device_capability(int) { return 0; }
+
+}  // namespace quaver::kernels
