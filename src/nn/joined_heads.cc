@@ -26,7 +26,7 @@ at::Tensor joined_aten(const std::vector<StreamHeads>& streams, const RopeAngles
   return apply_interleaved_rope(all.flatten(0, 1), for_batch(angles, batch)).unflatten(0, {batch, tokens});
 }
 
-bool kernel_takes(const StreamHeads& stream) {
+bool turning_kernel_takes(const StreamHeads& stream) {
   const at::Tensor& x = stream.x;
   return device_kernels_apply(x, {&stream.norm->weight()}) && kernels::turn_heads_takes(x.size(3)) &&
          x.stride(3) == 1 && x.stride(2) == x.size(3) && x.stride(1) % 8 == 0 && x.stride(0) % 8 == 0 &&
@@ -64,8 +64,8 @@ at::Tensor joined_on_device(const std::vector<StreamHeads>& streams, const RopeA
 }  // namespace
 
 at::Tensor joined_heads(const std::vector<StreamHeads>& streams, const RopeAngles& angles) {
-  return std::ranges::all_of(streams, kernel_takes) ? joined_on_device(streams, angles)
-                                                    : joined_aten(streams, angles);
+  return std::ranges::all_of(streams, turning_kernel_takes) ? joined_on_device(streams, angles)
+                                                            : joined_aten(streams, angles);
 }
 
 }  // namespace quaver::nn

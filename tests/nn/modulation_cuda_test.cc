@@ -13,7 +13,7 @@ namespace quaver::nn {
 namespace {
 
 const at::Device kCuda(at::kCUDA, 0);
-constexpr double kEps = 1e-6;
+constexpr double kNormEpsilon = 1e-6;
 
 struct HalfType {
   at::ScalarType dtype;
@@ -21,7 +21,7 @@ struct HalfType {
 };
 constexpr HalfType kTypes[] = {{at::kFloat, 0x1p-24}, {at::kHalf, 0x1p-11}, {at::kBFloat16, 0x1p-8}};
 
-at::Tensor on_gpu(std::vector<int64_t> shape, uint64_t seed, at::ScalarType dtype) {
+at::Tensor on_cuda(std::vector<int64_t> shape, uint64_t seed, at::ScalarType dtype) {
   return randn(std::move(shape), seed).to(kCuda, dtype);
 }
 
@@ -30,11 +30,11 @@ TEST(ModulationCuda, NormsAndGatesRows) {
   for (const auto& [dtype, epsilon] : kTypes)
     for (int64_t width : {64, 256, 3072, 32768}) {
       // As a layer of modulation gives them: parts of one row per batch entry.
-      const std::vector<at::Tensor> m = on_gpu({2, 3 * width}, 1, dtype).chunk(3, -1);
-      const at::Tensor x = on_gpu({2, 5, width}, 2, dtype) + 3, y = on_gpu({2, 5, width}, 3, dtype);
+      const std::vector<at::Tensor> m = on_cuda({2, 3 * width}, 1, dtype).chunk(3, -1);
+      const at::Tensor x = on_cuda({2, 5, width}, 2, dtype) + 3, y = on_cuda({2, 5, width}, 3, dtype);
       auto wide = [](const at::Tensor& t) { return t.to(at::kDouble); };
-      EXPECT_TRUE(near(modulated_norm(x, m[0], m[1], kEps),
-                       modulated_norm(wide(x), wide(m[0]), wide(m[1]), kEps), 4, epsilon))
+      EXPECT_TRUE(near(modulated_norm(x, m[0], m[1], kNormEpsilon),
+                       modulated_norm(wide(x), wide(m[0]), wide(m[1]), kNormEpsilon), 4, epsilon))
           << dtype << " " << width;
       EXPECT_TRUE(near(gated_sum(x, m[2], y), gated_sum(wide(x), wide(m[2]), wide(y)), 1, epsilon))
           << dtype << " " << width;
@@ -43,17 +43,18 @@ TEST(ModulationCuda, NormsAndGatesRows) {
 
 TEST(ModulationCuda, TakesViewsAndOddWidths) {
   c10::InferenceMode no_gradients;
-  const at::Tensor all = on_gpu({2, 9, 64}, 1, at::kBFloat16), x = all.narrow(1, 2, 5);
-  const at::Tensor shift = on_gpu({2, 64}, 2, at::kBFloat16), scale = on_gpu({2, 64}, 3, at::kBFloat16);
+  const at::Tensor all = on_cuda({2, 9, 64}, 1, at::kBFloat16), x = all.narrow(1, 2, 5);
+  const at::Tensor shift = on_cuda({2, 64}, 2, at::kBFloat16), scale = on_cuda({2, 64}, 3, at::kBFloat16);
+  EXPECT_TRUE(modulated_norm(x, shift, scale, kNormEpsilon)
+                  .equal(modulated_norm(x.contiguous(), shift, scale, kNormEpsilon)));
+  const at::Tensor odd = on_cuda({1, 3, 65}, 4, at::kFloat), row = on_cuda({1, 65}, 5, at::kFloat);
   EXPECT_TRUE(
-      modulated_norm(x, shift, scale, kEps).equal(modulated_norm(x.contiguous(), shift, scale, kEps)));
-  const at::Tensor odd = on_gpu({1, 3, 65}, 4, at::kFloat), row = on_gpu({1, 65}, 5, at::kFloat);
-  EXPECT_TRUE(near(modulated_norm(odd, row, row, kEps),
-                   modulated_norm(odd.to(at::kDouble), row.to(at::kDouble), row.to(at::kDouble), kEps), 4));
+      near(modulated_norm(odd, row, row, kNormEpsilon),
+           modulated_norm(odd.to(at::kDouble), row.to(at::kDouble), row.to(at::kDouble), kNormEpsilon), 4));
 }
 
 // Pairs may stand elsewhere, so that scores are compared.
-at::Tensor scores(const at::Tensor& q, const at::Tensor& k) {
+at::Tensor dot_products(const at::Tensor& q, const at::Tensor& k) {
   return q.transpose(1, 2).matmul(k.transpose(1, 2).transpose(2, 3));
 }
 
@@ -63,14 +64,14 @@ TEST(JoinedHeadsCuda, GiveTheScoresOfTheExpressions) {
   for (const auto& [dtype, epsilon] : kTypes)
     for (int64_t dim : {16, 64, 128, 256}) {
       auto stream = [&](int64_t tokens, uint64_t seed) {  // a part of a wider row, as fused layers give it
-        return on_gpu({kBatch, tokens, 3, kHeads, dim}, seed, dtype).select(2, 1);
+        return on_cuda({kBatch, tokens, 3, kHeads, dim}, seed, dtype).select(2, 1);
       };
       const at::Tensor angles = randn({kText + kImage, dim / 2}, 5).to(kCuda);
       const RopeAngles rope{angles.cos(), angles.sin()};
       const RopeAngles wide_rope{rope.cos.to(at::kDouble), rope.sin.to(at::kDouble)};
-      const at::Tensor weight = on_gpu({dim}, 6, dtype);
-      const RmsNorm norm(weight, kEps, NormFlavour::kCastThenScale),
-          wide_norm(weight.to(at::kDouble), kEps, NormFlavour::kCastThenScale);
+      const at::Tensor weight = on_cuda({dim}, 6, dtype);
+      const RmsNorm norm(weight, kNormEpsilon, NormFlavour::kCastThenScale),
+          wide_norm(weight.to(at::kDouble), kNormEpsilon, NormFlavour::kCastThenScale);
       const at::Tensor q[] = {stream(kText, 1), stream(kImage, 2)},
                        k[] = {stream(kText, 3), stream(kImage, 4)};
       auto fused = [&](const at::Tensor* x) { return joined_heads({{x[0], &norm}, {x[1], &norm}}, rope); };
@@ -78,8 +79,8 @@ TEST(JoinedHeadsCuda, GiveTheScoresOfTheExpressions) {
         return joined_heads({{x[0].to(at::kDouble), &wide_norm}, {x[1].to(at::kDouble), &wide_norm}},
                             wide_rope);
       };
-      EXPECT_TRUE(near(scores(fused(q).to(at::kDouble), fused(k).to(at::kDouble)), scores(wide(q), wide(k)),
-                       static_cast<double>(dim), epsilon))
+      EXPECT_TRUE(near(dot_products(fused(q).to(at::kDouble), fused(k).to(at::kDouble)),
+                       dot_products(wide(q), wide(k)), static_cast<double>(dim), epsilon))
           << dtype << " " << dim;
     }
 }
@@ -87,7 +88,7 @@ TEST(JoinedHeadsCuda, GiveTheScoresOfTheExpressions) {
 TEST(FullAttentionCuda, IsThatOfFloat64) {
   c10::InferenceMode no_gradients;
   for (int64_t dim : {64, 128, 512}) {
-    auto heads = [&](uint64_t seed) { return on_gpu({2, 77, 3, dim}, seed, at::kBFloat16).transpose(1, 2); };
+    auto heads = [&](uint64_t seed) { return on_cuda({2, 77, 3, dim}, seed, at::kBFloat16).transpose(1, 2); };
     const at::Tensor q = heads(1), k = heads(2), v = heads(3), got = full_attention(q, k, v);
     EXPECT_EQ(got.sizes(), q.sizes());
     EXPECT_TRUE(near(got, full_attention(q.to(at::kDouble), k.to(at::kDouble), v.to(at::kDouble)), 8, 0x1p-9))
