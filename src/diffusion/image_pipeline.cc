@@ -8,17 +8,6 @@ namespace quaver::diffusion {
 
 namespace {
 
-const ImageFamily& family_of(const DiffusersFolder& folder) {
-  if (const ImageFamily* family = find_image_family(folder.class_name())) return *family;
-  std::string known;
-  for (const ImageFamily& family : image_families())
-    for (const std::string_view name : family.class_names) known += cat(known.empty() ? "" : ", ", name);
-  throw Error(ErrorKind::kUnsupported,
-              cat((folder.path() / "model_index.json").string(), ": key '_class_name' is '",
-                  folder.class_name(), "', expected one of: ", known),
-              "_class_name");
-}
-
 at::ScalarType vae_dtype(const ImagePipelineOptions& options) {
   if (options.vae_dtype) return *options.vae_dtype;
   return options.load.compute_dtype == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
@@ -61,7 +50,7 @@ void check_fit(const DiffusersFolder& folder, const models::Dit& transformer, co
 
 std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder,
                                                    const ImagePipelineOptions& options) {
-  const ImageFamily& family = family_of(folder);
+  const ImageFamily& family = image_family_of(folder);
   std::unique_ptr<ImagePipeline> out(new ImagePipeline);
   out->options_ = options;
   if (out->options_.cache.polynomial.empty()) out->options_.cache.polynomial = family.cache_polynomial;

@@ -1,18 +1,14 @@
 #include "diffusion/families/encoder_component.h"
 
-#include <utility>
-
 #include "checkpoint/printable.h"
 #include "diffusion/prompt.h"
 
 namespace quaver::diffusion {
 
-EncoderComponent::EncoderComponent(const DiffusersFolder& folder, std::string component,
-                                   const std::string& tokenizer, const nn::LoadOptions& options)
-    : component_(std::move(component)),
-      path_(folder.component_path(component_).string()),
-      tokenizer_(folder.component_path(tokenizer)) {
-  const std::unique_ptr<Checkpoint> files = folder.component(component_);
+EncoderComponent::EncoderComponent(const DiffusersFolder& folder, const PromptReader& reader,
+                                   const nn::LoadOptions& options)
+    : reader_(reader), path_(folder.component_path(reader.component).string()), tokens_(folder, reader) {
+  const std::unique_ptr<Checkpoint> files = folder.component(reader.component);
   nn::WeightSource source(*files, options);
   encoder_ = models::load_text_encoder(source);
   encoder_->prepare();
@@ -32,24 +28,17 @@ void EncoderComponent::require_any_length() const {
           "were two encoders swapped?");
 }
 
-EncodedRows EncoderComponent::encode(std::string_view prompt, int64_t tokens) const {
-  return run(prompt, tokens, true);
-}
-
-EncodedRows EncoderComponent::encode_unpadded(std::string_view prompt, int64_t tokens) const {
-  return run(prompt, tokens, false);
-}
-
-EncodedRows EncoderComponent::run(std::string_view prompt, int64_t tokens, bool padding_takes_part) const {
-  const models::EncodedPrompt encoded = tokenizer_.encode(prompt, tokens);
+EncodedRows EncoderComponent::encode(std::string_view prompt, int64_t wanted) const {
+  const int64_t tokens = reader_.tokens(wanted, encoder_->info());
+  const models::EncodedPrompt encoded = tokens_.encode(prompt, tokens);
   const std::vector<int64_t> lengths = {encoded.length};
   const models::TextRows rows =
-      encoder_->forward(encoded.ids, padding_takes_part ? std::span<const int64_t>() : lengths);
-  check_finite(rows.rows, component_, "for the prompt");
+      encoder_->forward(encoded.ids, reader_.sees_padding ? std::span<const int64_t>() : lengths);
+  check_finite(rows.rows, reader_.component, "for the prompt");
   EncodedRows out{.rows = rows.rows, .pooled = rows.pooled, .length = encoded.length, .note = {}};
   if (encoded.dropped_tokens > 0)
-    out.note = cat(component_, " takes ", tokens, " tokens; the prompt's last ", encoded.dropped_tokens,
-                   " were cut off for it: ", printable(encoded.dropped_text));
+    out.note = cat(reader_.component, " takes ", tokens, " tokens; the prompt's last ",
+                   encoded.dropped_tokens, " were cut off for it: ", printable(encoded.dropped_text));
   return out;
 }
 

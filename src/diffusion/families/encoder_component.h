@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "checkpoint/diffusers_folder.h"
-#include "models/text_encoder/prompt_tokenizer.h"
+#include "diffusion/prompt_reader.h"
 #include "models/text_encoder/text_encoder.h"
 #include "nn/weight_source.h"
 
@@ -23,8 +23,7 @@ struct EncodedRows {
 
 class EncoderComponent {
  public:
-  EncoderComponent(const DiffusersFolder& folder, std::string component, const std::string& tokenizer,
-                   const nn::LoadOptions& options);
+  EncoderComponent(const DiffusersFolder& folder, const PromptReader& reader, const nn::LoadOptions& options);
 
   // Error(kBadFile) naming the component when the encoder in its folder is not of the kind that is needed, as
   // where two were swapped.
@@ -33,16 +32,14 @@ class EncoderComponent {
 
   int64_t max_tokens() const { return encoder_->info().max_tokens; }
 
-  // Padded to `tokens`, and the padding takes part. Error(kNonFinite) naming the component.
-  EncodedRows encode(std::string_view prompt, int64_t tokens) const;
-  // Padded to `tokens`, but as if the padding weren't there; its rows are zero.
-  EncodedRows encode_unpadded(std::string_view prompt, int64_t tokens) const;
+  // Padded to as many tokens as the reader says where the transformer is to see `wanted`. Error(kNonFinite)
+  // naming the component.
+  EncodedRows encode(std::string_view prompt, int64_t wanted) const;
 
  private:
-  EncodedRows run(std::string_view prompt, int64_t tokens, bool padding_takes_part) const;
-
-  std::string component_, path_;
-  models::PromptTokenizer tokenizer_;
+  PromptReader reader_;
+  std::string path_;
+  PromptTokens tokens_;
   std::unique_ptr<models::TextEncoder> encoder_;
 };
 

@@ -9,18 +9,28 @@ namespace quaver::diffusion {
 
 namespace {
 
+constexpr PromptReader kClip = {
+    .component = "text_encoder",
+    .tokenizer = "tokenizer",
+    .sees_padding = true,
+    .tokens = [](int64_t, const models::TextEncoderInfo& encoder) { return encoder.max_tokens; }};
+// T5 sees the padding too: the transformer was trained so.
+constexpr PromptReader kT5 = {
+    .component = "text_encoder_2",
+    .tokenizer = "tokenizer_2",
+    .sees_padding = true,
+    .tokens = [](int64_t wanted, const models::TextEncoderInfo&) { return wanted; }};
+
 class FluxPrompts : public PromptEncoder {
  public:
   FluxPrompts(const DiffusersFolder& folder, const nn::LoadOptions& options)
-      : clip_(folder, "text_encoder", "tokenizer", options),
-        t5_(folder, "text_encoder_2", "tokenizer_2", options) {
+      : clip_(folder, kClip, options), t5_(folder, kT5, options) {
     clip_.require_pooled();
     t5_.require_any_length();
   }
 
-  // T5 sees the padding too: the transformer was trained so.
   PromptRows encode(std::string_view prompt, int64_t max_tokens) const override {
-    EncodedRows clip = clip_.encode(prompt, clip_.max_tokens()), t5 = t5_.encode(prompt, max_tokens);
+    EncodedRows clip = clip_.encode(prompt, max_tokens), t5 = t5_.encode(prompt, max_tokens);
     PromptRows out{.text = t5.rows, .pooled = clip.pooled, .tokens = t5.length, .notes = {}};
     for (std::optional<std::string>* note : {&clip.note, &t5.note})
       if (*note) out.notes.push_back(std::move(**note));
@@ -46,6 +56,7 @@ const ImageFamily& flux_family() {
       .name = "FLUX.1",
       .class_names = {"FluxPipeline", "FluxImg2ImgPipeline", "FluxInpaintPipeline"},
       .defaults = flux_defaults,
+      .readers = {kClip, kT5},
       .load_prompt_encoder = [](const DiffusersFolder& folder, const nn::LoadOptions& options)
           -> std::unique_ptr<PromptEncoder> { return std::make_unique<FluxPrompts>(folder, options); },
       // Liu et al. (2024), for FLUX.1-dev.

@@ -1,5 +1,7 @@
 // Ovis-Image: a causal language model reads the prompt behind a fixed instruction.
 #include <algorithm>
+#include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "diffusion/families/encoder_component.h"
@@ -17,21 +19,34 @@ constexpr std::string_view kInstruction =
     "the objects and background: ";
 constexpr int64_t kSkippedRows = 28;
 
-class OvisPrompts : public PromptEncoder {
- public:
-  OvisPrompts(const DiffusersFolder& folder, const nn::LoadOptions& options)
-      : encoder_(folder, "text_encoder", "tokenizer", options),
-        template_(models::open_chat_template(folder.component_path("tokenizer").string())) {
-    require(template_ != nullptr, ErrorKind::kNotFound, folder.component_path("tokenizer").string(),
-            ": has no chat template, which the prompt is put into");
-  }
-
-  // Rows behind the prompt are zero and take part in the transformer.
-  PromptRows encode(std::string_view prompt, int64_t max_tokens) const override {
+PromptWording instruct(const DiffusersFolder& folder) {
+  const std::filesystem::path tokenizer = folder.component_path("tokenizer");
+  const std::shared_ptr<ChatTemplate> form = models::open_chat_template(tokenizer.string());
+  require(form != nullptr, ErrorKind::kNotFound, tokenizer.string(),
+          ": has no chat template, which the prompt is put into");
+  return [form](std::string_view prompt) {
     ChatTemplateInput input;
     input.messages.push_back({{"role", "user"}, {"content", cat(kInstruction, prompt)}});
     input.extra["enable_thinking"] = false;
-    EncodedRows rows = encoder_.encode_unpadded(template_->render(input), max_tokens + kSkippedRows);
+    return form->render(input);
+  };
+}
+
+constexpr PromptReader kReader = {
+    .component = "text_encoder",
+    .tokenizer = "tokenizer",
+    .sees_padding = false,
+    .tokens = [](int64_t wanted, const models::TextEncoderInfo&) { return wanted + kSkippedRows; },
+    .wording = instruct};
+
+class OvisPrompts : public PromptEncoder {
+ public:
+  OvisPrompts(const DiffusersFolder& folder, const nn::LoadOptions& options)
+      : encoder_(folder, kReader, options) {}
+
+  // Rows behind the prompt are zero and take part in the transformer.
+  PromptRows encode(std::string_view prompt, int64_t max_tokens) const override {
+    EncodedRows rows = encoder_.encode(prompt, max_tokens);
     PromptRows out{.text = rows.rows.narrow(1, kSkippedRows, max_tokens),
                    .pooled = {},
                    .tokens = std::max<int64_t>(rows.length - kSkippedRows, 0),
@@ -42,7 +57,6 @@ class OvisPrompts : public PromptEncoder {
 
  private:
   EncoderComponent encoder_;
-  std::unique_ptr<ChatTemplate> template_;
 };
 
 }  // namespace
@@ -54,6 +68,7 @@ const ImageFamily& ovis_image_family() {
       .defaults = [](const models::DitInfo&) -> ImageDefaults {
         return {.steps = 50, .text_tokens = 256, .guidance_kind = GuidanceKind::kTrue, .guidance_scale = 5};
       },
+      .readers = {kReader},
       .load_prompt_encoder = [](const DiffusersFolder& folder, const nn::LoadOptions& options)
           -> std::unique_ptr<PromptEncoder> { return std::make_unique<OvisPrompts>(folder, options); },
       .cache_polynomial = {}};
