@@ -1,0 +1,63 @@
+#include "nn/rank_store.h"
+
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "nn/rank_store_impl.h"
+
+namespace quaver::nn {
+
+namespace {
+
+// How long a rank waits for a note of another one, which may still be loading its part of a model.
+constexpr std::chrono::hours kPatience{24};
+
+c10::intrusive_ptr<c10d::TCPStore> open_tcp_store(const std::string& host,
+                                                  const c10d::TCPStoreOptions& options) {
+  try {
+    auto store = c10::make_intrusive<c10d::TCPStore>(host, options);
+    store->setTimeout(kPatience);
+    return store;
+  } catch (const std::exception& e) {
+    const std::string text = e.what();
+    fail(ErrorKind::kUnavailable,
+         options.isServer ? "can't serve the ranks' store on port " : "no ranks' store at ",
+         options.isServer ? "" : cat(host, ":"), options.port, ": ", text.substr(0, text.find('\n')));
+  }
+}
+
+}  // namespace
+
+RankStore RankStore::of_threads() {
+  return RankStore(std::make_shared<const Impl>(Impl{.store = c10::make_intrusive<c10d::HashStore>()}));
+}
+
+RankStore RankStore::serve(uint16_t port) {
+  c10d::TCPStoreOptions options;
+  options.port = port;
+  options.isServer = true;
+  options.waitWorkers = false;
+  auto store = open_tcp_store("localhost", options);
+  const uint16_t chosen = store->getPort();
+  return RankStore(std::make_shared<const Impl>(Impl{.store = std::move(store), .port = chosen}));
+}
+
+RankStore RankStore::connect(const std::string& host, uint16_t port, std::chrono::seconds patience) {
+  c10d::TCPStoreOptions options;
+  options.port = port;
+  options.waitWorkers = false;
+  options.timeout = patience;
+  return RankStore(std::make_shared<const Impl>(Impl{.store = open_tcp_store(host, options), .port = port}));
+}
+
+RankStore RankStore::with_prefix(const std::string& prefix) const {
+  return RankStore(std::make_shared<const Impl>(
+      Impl{.store = c10::make_intrusive<c10d::PrefixStore>(prefix, impl_->store), .port = impl_->port}));
+}
+
+uint16_t RankStore::port() const { return impl_->port; }
+
+}  // namespace quaver::nn
