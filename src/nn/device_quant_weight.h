@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <optional>
 
 #include "formats/quant_weight.h"
@@ -23,6 +24,7 @@ class DeviceQuantWeight {
   // x W^T + bias straight from the codes, where a kernel takes so few rows; x is [..., in], without gradient.
   std::optional<at::Tensor> multiply(const at::Tensor& x, const std::optional<at::Tensor>& bias) const;
   size_t size_bytes() const;
+  void visit_tensors(const std::function<void(at::Tensor&)>& visit);  // as Linear::visit_tensors
 
  private:
   bool kernels_take(at::ScalarType dtype) const;

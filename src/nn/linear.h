@@ -71,8 +71,8 @@ class Linear {
   // what was given before; not while forward runs. Error(kInternal) where shapes don't fit.
   void set_low_rank(std::vector<LowRank> updates);
 
-  // Every tensor that forward reads and that lives on the weight's device, to be moved: for offloading. Not
-  // while forward runs.
+  // The tensors that hold the weight, for whoever moves them (nn/offload.h); what is small, and updates of
+  // low rank, stay where they are. Not while forward runs.
   void visit_tensors(const std::function<void(at::Tensor&)>& visit);
 
   // Gives the stored form up and keeps the kernel's layout (or, of quantized weights, the codes on the
