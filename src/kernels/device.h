@@ -8,7 +8,4 @@ enum class DeviceFloat { kF32, kF16, kBF16 };
 // False in builds without CUDA, where functions on device memory throw Error(kUnsupported).
 bool device_kernels_built();
 
-// 90 for compute capability 9.0; 0 in builds without CUDA.
-int device_capability(int device);
-
 }  // namespace quaver::kernels

@@ -4,6 +4,5 @@
 namespace quaver::kernels {
 
 bool device_kernels_built() { return false; }
-int device_capability(int) { return 0; }
 
 }  // namespace quaver::kernels
