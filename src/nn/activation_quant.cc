@@ -129,16 +129,36 @@ at::Tensor round_scale(const at::Tensor& scale, ScaleCodec codec) {
 // Where a group's scale comes out as zero, its values become zero under a huge one.
 at::Tensor without_zeros(const at::Tensor& scale) { return scale.masked_fill(scale == 0, 0x1p126); }
 
-// What the scales of groups are multiplied by: one number, or one for each group.
-at::Tensor second_level(const at::Tensor& amax, const ActivationQuant& quant, int64_t groups_of_row) {
-  if (!quant.super_per_row) return number(quant.super_scale, amax);
-  const at::Tensor of_row = amax.view({-1, groups_of_row}).amax(1, /*keepdim=*/true);
-  const at::Tensor above = without_zeros(of_row / number(largest_code(quant) * kE4M3FNGrid.largest, amax));
-  return above.expand({-1, groups_of_row}).reshape({-1, 1});
+// What rows of the input hold at most, from what this rank's columns of them hold.
+at::Tensor over_ranks(const at::Tensor& most, const RankGroup* ranks) {  // [rows, 1]
+  if (!ranks) return most;
+  const std::vector<int64_t> ones(static_cast<size_t>(ranks->size()), 1);
+  return ranks->all_gather(most, 1, ones).amax(1, /*keepdim=*/true);
 }
 
-at::Tensor symmetric_scale(const at::Tensor& rows, const ActivationQuant& quant, int64_t groups_of_row) {
-  const at::Tensor amax = rows.abs().amax(-1, /*keepdim=*/true);
+// Rows that share a scale, or groups of them.
+struct Rows {
+  at::Tensor x;                      // [groups, group]
+  int64_t groups_of_row = 1;         // among this rank's columns
+  const RankGroup* ranks = nullptr;  // that hold more of each row
+
+  // A group lies whole on its rank.
+  const RankGroup* ranks_of_groups(const ActivationQuant& quant) const {
+    return quant.group > 0 ? nullptr : ranks;
+  }
+};
+
+// What the scales of groups are multiplied by: one number, or one for each group.
+at::Tensor second_level(const at::Tensor& amax, const ActivationQuant& quant, const Rows& rows) {
+  if (!quant.super_per_row) return number(quant.super_scale, amax);
+  const at::Tensor of_row =
+      over_ranks(amax.view({-1, rows.groups_of_row}).amax(1, /*keepdim=*/true), rows.ranks);
+  const at::Tensor above = without_zeros(of_row / number(largest_code(quant) * kE4M3FNGrid.largest, amax));
+  return above.expand({-1, rows.groups_of_row}).reshape({-1, 1});
+}
+
+at::Tensor symmetric_scale(const Rows& rows, const ActivationQuant& quant) {
+  const at::Tensor amax = over_ranks(rows.x.abs().amax(-1, /*keepdim=*/true), rows.ranks_of_groups(quant));
   if (quant.scale == ScaleCodec::kE8M0) return power_of_two(amax, quant);
   const bool half_more = element_info(quant.element).integer && !quant.narrow;
   const at::Tensor first = amax / number(largest_code(quant) + (half_more ? 0.5 : 0), amax);
@@ -146,14 +166,17 @@ at::Tensor symmetric_scale(const at::Tensor& rows, const ActivationQuant& quant,
     const at::Tensor divisor = number(quant.super_divisor, amax);
     return without_zeros(round_scale(divisor * first, quant.scale) / divisor);
   }
-  const at::Tensor above = second_level(amax, quant, groups_of_row);
+  const at::Tensor above = second_level(amax, quant, rows);
   return without_zeros(round_scale(first / above, quant.scale) * above);
 }
 
 // Zero always has a code of its own: the range is made to hold it.
-at::Tensor with_zero_point(const at::Tensor& rows, const ActivationQuant& quant) {
+at::Tensor with_zero_point(const Rows& all, const ActivationQuant& quant) {
+  const at::Tensor& rows = all.x;
+  const RankGroup* ranks = all.ranks_of_groups(quant);
   const int high = largest_integer(quant.element), low = -high - 1;
-  const at::Tensor least = rows.amin(-1, true).clamp_max(0), most = rows.amax(-1, true).clamp_min(0);
+  const at::Tensor least = -over_ranks(-rows.amin(-1, true).clamp_max(0), ranks);
+  const at::Tensor most = over_ranks(rows.amax(-1, true).clamp_min(0), ranks);
   const at::Tensor scale = without_zeros((most - least) / number(high - low, rows));
   const at::Tensor zero = (low - (least / scale).round()).clamp(low, high);
   return (((rows / scale).round() + zero).clamp(low, high) - zero) * scale;
@@ -166,42 +189,41 @@ at::Tensor quantize_static(const at::Tensor& x, const ActivationQuant& quant) {
   return (round_to_codes((x / scale).round() + zero, quant) - zero) * scale;
 }
 
-at::Tensor quantize_rows(const at::Tensor& rows, const ActivationQuant& quant,
-                         int64_t groups_of_row = 1) {  // [groups, group]
+at::Tensor quantize_rows(const Rows& rows, const ActivationQuant& quant) {  // -> [groups, group]
   if (!quant.sym) return with_zero_point(rows, quant);
-  const at::Tensor scale = symmetric_scale(rows, quant, groups_of_row);
-  return round_to_codes(rows / scale, quant) * scale;
+  const at::Tensor scale = symmetric_scale(rows, quant);
+  return round_to_codes(rows.x / scale, quant) * scale;
 }
 
-at::Tensor quantize_dynamic(const at::Tensor& x, const ActivationQuant& quant) {
+at::Tensor quantize_dynamic(const at::Tensor& x, const ActivationQuant& quant, const RankGroup* ranks) {
   const int64_t in = x.size(-1);
   if (quant.group <= 0) {
     const int64_t width = quant.group == 0 ? x.numel() : in;
-    return quantize_rows(x.reshape({-1, width}), quant).view(x.sizes());
+    return quantize_rows({.x = x.reshape({-1, width}), .ranks = ranks}, quant).view(x.sizes());
   }
   const int64_t rest = in % quant.group;
   const at::Tensor filled = rest == 0 ? x : at::constant_pad_nd(x, {0, quant.group - rest});
   const int64_t groups_of_row = filled.size(-1) / quant.group;
   const at::Tensor y =
-      quantize_rows(filled.reshape({-1, quant.group}), quant, groups_of_row).view(filled.sizes());
+      quantize_rows({filled.reshape({-1, quant.group}), groups_of_row, ranks}, quant).view(filled.sizes());
   return rest == 0 ? y : y.narrow(-1, 0, in);
 }
 
 // Columns with outliers pass; outliers don't count for the scales.
-at::Tensor quantize_but_outliers(const at::Tensor& x, const ActivationQuant& quant) {
+at::Tensor quantize_but_outliers(const at::Tensor& x, const ActivationQuant& quant, const RankGroup* ranks) {
   const at::Tensor outliers = x.abs() >= quant.outlier_threshold;
   const at::Tensor columns = outliers.reshape({-1, x.size(-1)}).any(0);  // [in]
-  return at::where(columns, x, quantize_dynamic(x.masked_fill(outliers, 0), quant));
+  return at::where(columns, x, quantize_dynamic(x.masked_fill(outliers, 0), quant, ranks));
 }
 
 }  // namespace
 
-at::Tensor quantize_dequantize(const at::Tensor& x, const ActivationQuant& quant) {
+at::Tensor quantize_dequantize(const at::Tensor& x, const ActivationQuant& quant, const RankGroup* ranks) {
   if (quant.mode == Mode::kNone || x.numel() == 0) return x;
   const at::Tensor wide = x.to(at::kFloat).contiguous();
   if (quant.mode == Mode::kStatic) return quantize_static(wide, quant).to(x.scalar_type());
-  const at::Tensor y =
-      quant.outlier_threshold > 0 ? quantize_but_outliers(wide, quant) : quantize_dynamic(wide, quant);
+  const at::Tensor y = quant.outlier_threshold > 0 ? quantize_but_outliers(wide, quant, ranks)
+                                                   : quantize_dynamic(wide, quant, ranks);
   return y.to(x.scalar_type());
 }
 
@@ -214,8 +236,9 @@ std::string describe(const ActivationQuant& quant) {
   return cat(name, group, quant.super_per_row ? " under a scale per token" : "");
 }
 
-InputQuant::InputQuant(const ActivationQuant& quant, const std::vector<float>& multiplier, at::Device device)
-    : quant_(quant) {
+InputQuant::InputQuant(const ActivationQuant& quant, const std::vector<float>& multiplier, at::Device device,
+                       const RankGroup* ranks)
+    : quant_(quant), ranks_(ranks) {
   if (multiplier.empty()) return;
   const auto in = static_cast<int64_t>(multiplier.size());
   multiplier_ = tensor_over({DType::kF32, {in}, Buffer::copy_of(multiplier)}, "input multiplier").to(device);
@@ -224,13 +247,14 @@ InputQuant::InputQuant(const ActivationQuant& quant, const std::vector<float>& m
 at::Tensor InputQuant::apply(const at::Tensor& x) const {
   at::Tensor scaled = multiplier_.defined() ? x.to(at::kFloat) * multiplier_ : x;
   if (!active()) return scaled.to(x.scalar_type());
-  at::Tensor y = quantize_dequantize(scaled.detach(), quant_);
+  at::Tensor y = quantize_dequantize(scaled.detach(), quant_, ranks_);
   if (c10::GradMode::is_enabled() && scaled.requires_grad()) y = y + (scaled - scaled.detach());
   return y.to(x.scalar_type());
 }
 
 bool InputQuant::agrees_with(const InputQuant& other) const {
-  return !multiplier_.defined() && !other.multiplier_.defined() && quant_ == other.quant_;
+  return !multiplier_.defined() && !other.multiplier_.defined() && quant_ == other.quant_ &&
+         ranks_ == other.ranks_;
 }
 
 }  // namespace quaver::nn

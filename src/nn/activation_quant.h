@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/quant_weight.h"
+#include "nn/rank_group.h"
 
 namespace quaver::nn {
 
@@ -18,8 +19,11 @@ namespace quaver::nn {
 // infinity, or the whole row where the second level is the row's. Static scales cut infinities like any
 // number.
 // kDynamic over the whole tensor, and the search for outlier columns, look at all rows of x together: there a
-// token's result depends on its neighbours. Error(kInternal) for elements and scales that no reader sets.
-at::Tensor quantize_dequantize(const at::Tensor& x, const ActivationQuant& quant);
+// token's result depends on its neighbours. Where x is one rank's columns of an input that `ranks` divide,
+// scales of whole rows and tensors are those of the whole input; groups must not be cut. Error(kInternal) for
+// elements and scales that no reader sets.
+at::Tensor quantize_dequantize(const at::Tensor& x, const ActivationQuant& quant,
+                               const RankGroup* ranks = nullptr);
 
 // "e4m3fn per token", "e2m1 g16", "e2m1 g16 under a scale per token", "int8 static".
 std::string describe(const ActivationQuant& quant);
@@ -28,8 +32,9 @@ std::string describe(const ActivationQuant& quant);
 class InputQuant {
  public:
   InputQuant() = default;  // leaves the input as it is
-  // `multiplier` is QuantWeight::input_multiplier.
-  InputQuant(const ActivationQuant& quant, const std::vector<float>& multiplier, at::Device device);
+  // `multiplier` is QuantWeight::input_multiplier; `ranks`, borrowed, as above.
+  InputQuant(const ActivationQuant& quant, const std::vector<float>& multiplier, at::Device device,
+             const RankGroup* ranks = nullptr);
 
   bool active() const { return quant_.mode != ActivationQuant::Mode::kNone; }
   const ActivationQuant& quant() const { return quant_; }
@@ -41,6 +46,7 @@ class InputQuant {
  private:
   ActivationQuant quant_;
   at::Tensor multiplier_;  // float32 [in]; undefined when there is none
+  const RankGroup* ranks_ = nullptr;
 };
 
 }  // namespace quaver::nn

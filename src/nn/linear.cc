@@ -61,7 +61,7 @@ Linear Linear::quantized(std::shared_ptr<const QuantWeight> weight, std::optiona
 at::Tensor Linear::forward(const at::Tensor& x) const {
   at::Tensor y = impl_->multiply(impl_->input.apply(x));
   add_low_rank(impl_->low_rank, x, y);
-  return y;
+  return brought_together(impl_->shard, y);
 }
 
 at::Tensor Linear::Impl::multiply(const at::Tensor& x) const {
@@ -117,12 +117,26 @@ void Linear::set_input_quant(InputQuant quant) { impl_->input = std::move(quant)
 const InputQuant& Linear::input_quant() const { return impl_->input; }
 
 void Linear::set_low_rank(std::vector<LowRank> updates) {
-  for (const LowRank& update : updates)
-    require(update.down.dim() == 2 && update.up.dim() == 2 && update.down.size(1) == in_features() &&
-                update.up.size(0) == out_features() && update.down.size(0) == update.up.size(1),
-            ErrorKind::kInternal, "a layer of [", out_features(), ", ", in_features(),
-            "] was given an update of ", update.up.sizes().vec(), " times ", update.down.sizes().vec());
+  const Extent2d whole = whole_shape();
+  const LinearShard& shard = impl_->shard;
+  for (LowRank& update : updates) {
+    require(update.down.dim() == 2 && update.up.dim() == 2 && update.down.size(1) == whole.cols &&
+                update.up.size(0) == whole.rows && update.down.size(0) == update.up.size(1),
+            ErrorKind::kInternal, "a layer of [", whole.rows, ", ", whole.cols, "] was given an update of ",
+            update.up.sizes().vec(), " times ", update.down.sizes().vec());
+    if (shard.has_columns()) update.down = taken(update.down, 1, shard.runs).contiguous();
+    if (shard.has_rows()) update.up = taken(update.up, 0, shard.runs).contiguous();
+  }
   impl_->low_rank = std::move(updates);
+}
+
+void Linear::set_shard(LinearShard shard) { impl_->shard = std::move(shard); }
+
+const LinearShard& Linear::shard() const { return impl_->shard; }
+
+Extent2d Linear::whole_shape() const {
+  const LinearShard& shard = impl_->shard;
+  return {shard.has_rows() ? shard.whole : out_features(), shard.has_columns() ? shard.whole : in_features()};
 }
 
 void Linear::set_exact_activations(bool exact) { impl_->exact_activations = exact; }

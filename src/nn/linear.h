@@ -13,6 +13,7 @@
 
 #include "formats/quant_weight.h"
 #include "nn/activation_quant.h"
+#include "nn/linear_shard.h"
 
 namespace quaver::nn {
 
@@ -36,7 +37,7 @@ class Linear {
 
   at::Tensor forward(const at::Tensor& x) const;  // [tokens, in] -> [tokens, out]
 
-  int64_t in_features() const;
+  int64_t in_features() const;  // of the weight that is here
   int64_t out_features() const;
   const std::optional<at::Tensor>& bias() const;
 
@@ -60,6 +61,12 @@ class Linear {
   // Before first use: the kernel must not round activations (it may round them to 8 bits otherwise).
   void set_exact_activations(bool exact);
 
+  // Before first use: this is one rank's part of a layer; forward takes this rank's columns of x, or gives
+  // its rows or all of them, as the shard says.
+  void set_shard(LinearShard shard);
+  const LinearShard& shard() const;
+  Extent2d whole_shape() const;  // [out, in] of the layer that this is a part of
+
   // An adapter's update of low rank, whatever the weight is stored as: y += scale * (x down^T) up^T.
   struct LowRank {
     int64_t adapter = 0;  // its place among the scales of nn/low_rank.h
@@ -68,7 +75,8 @@ class Linear {
   };
   // From now on forward adds those whose adapter the thread's LowRankScope runs; none outside of a scope. x
   // is taken as it came, not quantized. Tensors in the activations' dtype on the weight's device. Replaces
-  // what was given before; not while forward runs. Error(kInternal) where shapes don't fit.
+  // what was given before; not while forward runs. Of a part, what is given is for the whole layer.
+  // Error(kInternal) where shapes don't fit.
   void set_low_rank(std::vector<LowRank> updates);
 
   // The tensors that hold the weight, for whoever moves them (nn/offload.h); what is small, and updates of

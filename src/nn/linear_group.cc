@@ -31,7 +31,10 @@ std::vector<at::Tensor> LinearGroup::forward(const at::Tensor& x) const {
     return results;
   }
   std::vector<at::Tensor> results = multiply(layers_.front()->impl_->input.apply(x));
-  for (size_t i = 0; i < layers_.size(); ++i) add_low_rank(layers_[i]->impl_->low_rank, x, results[i]);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    add_low_rank(layers_[i]->impl_->low_rank, x, results[i]);
+    results[i] = brought_together(layers_[i]->impl_->shard, results[i]);
+  }
   return results;
 }
 

@@ -25,7 +25,8 @@ struct Linear::Impl {
   std::function<void(const at::Tensor&)> observer, output_observer;
   bool exact_activations = false;  // asked of the kernel
   InputQuant input;
-  std::vector<LowRank> low_rank;
+  std::vector<LowRank> low_rank;  // of this rank's part
+  LinearShard shard;
 
   mutable std::once_flag kernel_once;
   mutable std::unique_ptr<KernelWeight> kernel;

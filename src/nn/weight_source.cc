@@ -78,7 +78,9 @@ at::Tensor WeightSource::wide_tensor(std::string_view name, const std::vector<in
 }
 
 at::Tensor WeightSource::matrix(std::string_view name, int64_t rows, int64_t cols) {
-  return as_matrix(name, stored(name, {rows, cols}));
+  const at::Tensor table = stored(name, {rows, cols});
+  if (!options_.offload) return as_matrix(name, table);
+  return converted(checkpoint_, name, table, {.compute_dtype = options_.compute_dtype});
 }
 
 at::Tensor WeightSource::as_matrix(std::string_view name, const at::Tensor& stored) const {
@@ -87,33 +89,77 @@ at::Tensor WeightSource::as_matrix(std::string_view name, const at::Tensor& stor
   return keep ? stored : converted(checkpoint_, name, stored, options_);
 }
 
-std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t out, Bias rule) {
+std::optional<at::Tensor> WeightSource::bias_of(std::string_view prefix, int64_t out, Bias rule,
+                                                const LinearShard& shard) {
   std::string name = cat(prefix, ".bias");
   if (rule == Bias::kOptional && !has(name)) return std::nullopt;
-  return tensor(name, {out});
+  at::Tensor bias = tensor(name, {out});
+  if (shard.has_columns() && shard.ranks->rank() != 0) return std::nullopt;
+  return shard.has_rows() ? taken(bias, 0, shard.runs).contiguous() : bias;
 }
 
-Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule) {
+Linear WeightSource::linear(std::string_view prefix, int64_t out, int64_t in, Bias rule,
+                            const LinearShard& shard) {
+  Linear layer = load_linear(prefix, {out, in}, rule, shard);
+  layer.set_shard(shard);
+  return layer;
+}
+
+// A row run stays a view of the file; what is copied lets the file go.
+at::Tensor WeightSource::part_of(std::string_view name, const at::Tensor& whole,
+                                 const LinearShard& shard) const {
+  if (shard.part == LinearShard::Part::kWhole) return whole;
+  at::Tensor part = taken(whole, shard.has_rows() ? 0 : 1, shard.runs).contiguous();
+  if (!part.is_alias_of(whole)) checkpoint_.release(name);
+  return part;
+}
+
+std::shared_ptr<QuantWeight> WeightSource::part_of(std::string_view prefix,
+                                                   std::shared_ptr<QuantWeight> whole,
+                                                   const LinearShard& shard) const {
+  if (shard.part == LinearShard::Part::kWhole) return whole;
+  if (shard.has_rows()) return std::make_shared<QuantWeight>(rows_of(*whole, shard.runs));
+  const ActivationQuant asked = whole->activation;
+  if (!options_.strict_activations) whole->activation = {};  // nobody cares whether it can be done in parts
+  auto part = std::make_shared<QuantWeight>(
+      columns_of(*whole, shard.runs, cat(checkpoint_.path().string(), ": layer '", prefix, "'")));
+  part->activation = asked;
+  return part;
+}
+
+Linear WeightSource::load_linear(std::string_view prefix, Extent2d whole, Bias rule,
+                                 const LinearShard& shard) {
   LayerPlan plan = format_ ? format_->plan(checkpoint_, prefix) : LayerPlan{};
   used_.insert(plan.dropped.begin(), plan.dropped.end());
   const std::string name = cat(prefix, ".weight");
   at::Tensor weight;
   if (options_.round_plain && (plan.tensors.empty() || format_->has_plain_values)) {
-    weight = stored(name, {out, in});
+    weight = stored(name, {whole.rows, whole.cols});
     std::shared_ptr<QuantWeight> quant = rounded(prefix, weight);
     if (quant || !plan.tensors.empty()) weight.reset();
-    if (quant) return quantized(std::move(quant), {name}, bias_of(prefix, out, rule));
+    if (quant)
+      return quantized(part_of(prefix, std::move(quant), shard), {name},
+                       bias_of(prefix, whole.rows, rule, shard), shard);
+  }
+  if (!plan.tensors.empty() && options_.device.is_meta()) {
+    used_.insert(plan.tensors.begin(), plan.tensors.end());
+    const at::Tensor form = at::empty({whole.rows, whole.cols},
+                                      at::TensorOptions(options_.compute_dtype).device(options_.device));
+    return Linear::plain(
+        shard.part == LinearShard::Part::kWhole ? form : taken(form, shard.has_rows() ? 0 : 1, shard.runs),
+        bias_of(prefix, whole.rows, rule, shard));
   }
   if (!plan.tensors.empty()) {
-    plan.shape = {out, in};
-    std::shared_ptr<QuantWeight> quant = unpacked(plan);
+    plan.shape = whole;
+    std::shared_ptr<QuantWeight> quant = part_of(prefix, unpacked(plan), shard);
     const bool expands = options_.keep_quantized && !keeps(*quant);
     expanded_ += expands;
     if (!expands || !format_->has_plain_values)
-      return quantized(std::move(quant), plan.tensors, bias_of(prefix, out, rule));
+      return quantized(std::move(quant), plan.tensors, bias_of(prefix, whole.rows, rule, shard), shard);
   }
-  if (!weight.defined()) weight = stored(name, {out, in});
-  Linear layer = Linear::plain(as_matrix(name, weight), bias_of(prefix, out, rule));
+  if (!weight.defined()) weight = stored(name, {whole.rows, whole.cols});
+  Linear layer =
+      Linear::plain(as_matrix(name, part_of(name, weight, shard)), bias_of(prefix, whole.rows, rule, shard));
   settle(layer, {name});
   return layer;
 }
@@ -140,9 +186,9 @@ bool WeightSource::keeps(const QuantWeight& weight) const {
 }
 
 Linear WeightSource::quantized(std::shared_ptr<QuantWeight> weight, const std::vector<std::string>& tensors,
-                               std::optional<at::Tensor> bias) {
+                               std::optional<at::Tensor> bias, const LinearShard& shard) {
   for (const std::string& name : tensors) checkpoint_.release(name);
-  const InputQuant input = take_input_quant(*weight);
+  const InputQuant input = take_input_quant(*weight, shard);
   const bool keep = keeps(*weight);
   Linear layer =
       Linear::quantized(weight, bias, options_.compute_dtype, keep ? options_.device : at::Device(at::kCPU));
@@ -154,11 +200,12 @@ Linear WeightSource::quantized(std::shared_ptr<QuantWeight> weight, const std::v
 }
 
 // Moves what the weight asks of its input out of it, multiplier included: it comes before the rounding.
-InputQuant WeightSource::take_input_quant(QuantWeight& weight) {
+InputQuant WeightSource::take_input_quant(QuantWeight& weight, const LinearShard& shard) {
   if (weight.activation.mode == ActivationQuant::Mode::kNone) return {};
   ++inputs_[describe(weight.activation)];
   if (!options_.strict_activations) return {};
-  return {std::exchange(weight.activation, {}), std::exchange(weight.input_multiplier, {}), options_.device};
+  return {std::exchange(weight.activation, {}), std::exchange(weight.input_multiplier, {}), options_.device,
+          shard.has_columns() ? shard.ranks : nullptr};
 }
 
 void WeightSource::settle(Linear& layer, const std::vector<std::string>& tensors) {
