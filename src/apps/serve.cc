@@ -142,6 +142,10 @@ void add_http_flags(CLI::App& app, ServeFlags& flags) {
   app.add_option("--served-model-name", flags.server.served_model_names,
                  "names of the model; default: what MODEL says");
   app.add_option("--allowed-origins", flags.server.allowed_origins, "origins for browsers (CORS); * = any");
+  app.add_option("--allowed-media-domains", flags.server.media.domains,
+                 "hosts that pictures may be fetched from; default: any with a public address");
+  add_flag(app, "allowed-local-media-path", flags.server.media.local_path,
+           "folder below which file: URLs of requests are read; default: none");
   add_flag(app, "default-sampling-params", flags.default_sampling_params,
            "JSON: values where a request gives none");
   add_flag(app, "max-logprobs", flags.server.max_logprobs,

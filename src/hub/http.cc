@@ -1,6 +1,7 @@
 #include "hub/http.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cctype>
@@ -38,7 +39,9 @@ struct Transfer {
   CURL* curl;
   HttpReply reply;
   const HttpConnection::BodySink& body;
+  bool (*may_connect)(const sockaddr&);
   std::exception_ptr error;
+  bool refused = false;  // an address was
 };
 
 size_t on_header(char* data, size_t, size_t length, void* user) {
@@ -63,6 +66,15 @@ size_t on_body(char* data, size_t, size_t length, void* user) {
     transfer.error = std::current_exception();
     return 0;
   }
+}
+
+curl_socket_t on_socket(void* user, curlsocktype, curl_sockaddr* address) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  if (!transfer.may_connect(address->addr)) {
+    transfer.refused = true;
+    return CURL_SOCKET_BAD;
+  }
+  return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
 // Another try would fail in the same way: certificates, and what this build of libcurl can't do.
@@ -99,6 +111,13 @@ struct HttpConnection::Handle {
     curl_easy_setopt(curl, CURLOPT_HEADERDATA, &transfer);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+    if (request.max_seconds > 0)
+      curl_easy_setopt(curl, CURLOPT_TIMEOUT, static_cast<long>(request.max_seconds));
+    if (request.may_connect) {
+      curl_easy_setopt(curl, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+      curl_easy_setopt(curl, CURLOPT_OPENSOCKETDATA, &transfer);
+      curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    }
     if (request.head) curl_easy_setopt(curl, CURLOPT_NOBODY, 1L);
     if (request.first_byte > 0) headers.add(cat("Range: bytes=", request.first_byte, "-"));
     if (!request.token.empty()) headers.add(cat("Authorization: Bearer ", request.token));
@@ -124,7 +143,8 @@ HttpConnection::~HttpConnection() = default;
 
 HttpReply HttpConnection::send(const HttpRequest& request, const BodySink& body) {
   HeaderList headers;
-  Transfer transfer{.curl = handle_->curl, .reply = {}, .body = body, .error = nullptr};
+  Transfer transfer{
+      .curl = handle_->curl, .reply = {}, .body = body, .may_connect = request.may_connect, .error = nullptr};
   handle_->reason[0] = '\0';
   handle_->prepare(request, headers, transfer);
   CURLcode result = curl_easy_perform(handle_->curl);
@@ -132,6 +152,8 @@ HttpReply HttpConnection::send(const HttpRequest& request, const BodySink& body)
   if (result != CURLE_OK) {
     std::string_view reason = handle_->reason[0] ? handle_->reason : curl_easy_strerror(result);
     std::string message = cat(origin_of(request.url), ": ", reason);
+    if (transfer.refused)
+      throw AddressRefused(cat(origin_of(request.url), ": its address may not be reached"));
     require(!is_lasting(result), ErrorKind::kUnavailable, message);
     throw TransientError(message);
   }
@@ -144,21 +166,44 @@ HttpReply HttpConnection::send(const HttpRequest& request, const BodySink& body)
   return std::move(transfer.reply);
 }
 
-std::string origin_of(const std::string& url) {
-  std::unique_ptr<CURLU, void (*)(CURLU*)> parsed(curl_url(), curl_url_cleanup);
-  bool readable = curl_url_set(parsed.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
-  auto part = [&](CURLUPart which, unsigned flags) {
+namespace {
+
+// Parts of an http or https URL, in lower case; "" for those that are not there.
+class UrlParts {
+ public:
+  explicit UrlParts(const std::string& url) : url_(curl_url(), curl_url_cleanup) {
+    const bool readable = curl_url_set(url_.get(), CURLUPART_URL, url.c_str(), 0) == CURLUE_OK;
+    const std::string scheme = readable ? part(CURLUPART_SCHEME) : "";
+    require((scheme == "http" || scheme == "https") && !part(CURLUPART_HOST).empty(), ErrorKind::kBadFile,
+            printable(url), ": is not an http or https address");
+  }
+  std::string part(CURLUPart which, unsigned flags = 0) const {
     char* text = nullptr;
-    readable = readable && curl_url_get(parsed.get(), which, &text, flags) == CURLUE_OK;
-    std::string out = text != nullptr ? lower(text) : "";
+    if (curl_url_get(url_.get(), which, &text, flags) != CURLUE_OK) return "";
+    std::string out = lower(text);
     curl_free(text);
     return out;
-  };
-  std::string scheme = part(CURLUPART_SCHEME, 0), host = part(CURLUPART_HOST, 0),
-              port = part(CURLUPART_PORT, CURLU_DEFAULT_PORT);
-  require(readable && (scheme == "http" || scheme == "https"), ErrorKind::kBadFile, printable(url),
-          ": is not an http or https address");
-  return cat(scheme, "://", host, ":", port);
+  }
+
+ private:
+  std::unique_ptr<CURLU, void (*)(CURLU*)> url_;
+};
+
+}  // namespace
+
+std::string origin_of(const std::string& url) {
+  const UrlParts parts(url);
+  return cat(parts.part(CURLUPART_SCHEME), "://", parts.part(CURLUPART_HOST), ":",
+             parts.part(CURLUPART_PORT, CURLU_DEFAULT_PORT));
+}
+
+std::string host_of(const std::string& url) {
+  const UrlParts parts(url);
+  require(parts.part(CURLUPART_USER).empty() && parts.part(CURLUPART_PASSWORD).empty(), ErrorKind::kBadFile,
+          origin_of(url), ": the address carries a user name or password");
+  std::string host = parts.part(CURLUPART_HOST);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  return host;
 }
 
 std::string url_escape(std::string_view text, bool keep_slashes) {

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 
+struct sockaddr;
+
 namespace quaver::hub {
 
 struct HttpRequest {
@@ -19,6 +21,9 @@ struct HttpRequest {
   bool head = false;
   std::string token;        // sent as a bearer token when not empty
   uint64_t first_byte = 0;  // more than 0: asks for the rest from here on
+  int64_t max_seconds = 0;  // of the whole transfer; 0: no limit
+  // Asked about each address before anything is sent to it; no proxy is used then. Null: any may be reached.
+  bool (*may_connect)(const sockaddr& address) = nullptr;
 };
 
 struct HttpReply {
@@ -39,6 +44,12 @@ class TransientError : public Error {
   int64_t wait_seconds;
 };
 
+// `may_connect` said no to every address that the name stands for.
+class AddressRefused : public Error {
+ public:
+  explicit AddressRefused(std::string message) : Error(ErrorKind::kInvalidInput, std::move(message)) {}
+};
+
 // Keeps its connection for the next request. For one thread at a time. Proxies and certificates are those of
 // the environment: https_proxy, no_proxy, SSL_CERT_FILE.
 class HttpConnection {
@@ -54,7 +65,7 @@ class HttpConnection {
   using BodySink = std::function<void(const HttpReply&, std::span<const std::byte>)>;
 
   // Follows no redirect. Any status is a reply; a connection that fails or breaks off is a TransientError, a
-  // certificate that does not hold is Error(kUnavailable).
+  // certificate that does not hold is Error(kUnavailable), an address that may not be reached AddressRefused.
   HttpReply send(const HttpRequest& request, const BodySink& body);
 
  private:
@@ -65,6 +76,10 @@ class HttpConnection {
 // "https://host:port" of a URL, in lower case and with the port spelled out; Error(kBadFile) when it is no
 // http or https URL.
 std::string origin_of(const std::string& url);
+
+// The host of a URL in lower case, as libcurl will connect to it ("[::1]" without its brackets).
+// Error(kBadFile) when it is no http or https URL, or carries a user name or password.
+std::string host_of(const std::string& url);
 
 // Percent-encodes all but letters, digits, "-._~"; slashes stay when `keep_slashes`.
 std::string url_escape(std::string_view text, bool keep_slashes);

@@ -4,6 +4,7 @@
 #include "server/errors.h"
 #include "server/image_input.h"
 #include "server/image_order.h"
+#include "server/server.h"
 
 namespace quaver::server {
 namespace {
@@ -24,11 +25,11 @@ class PicturePromptReader {
   }
   const std::string& prompt() const { return prompt_; }
   // Throws ApiError for URLs that are not taken, and for several pictures.
-  std::shared_ptr<const Image> source() const {
+  std::shared_ptr<const Image> source(const MediaPolicy& policy) const {
     if (urls_.empty()) return nullptr;
     if (urls_.size() > 1)
       throw refused(cat("this model takes one picture, got ", urls_.size()), cat("body.", urls_[1].first));
-    return decode_source(picture_of_url(*urls_.front().second, urls_.front().first));
+    return decode_source(picture_of_url(*urls_.front().second, urls_.front().first, policy));
   }
 
  private:
@@ -116,7 +117,7 @@ void chat_pictures(Call call) {
   check_picture_modalities(fields);
   fields.finish();
   wish.request.prompt = reader.prompt();
-  wish.request.source = reader.source();
+  wish.request.source = reader.source(call.options.media);
   order_from_chat(call, std::move(wish), std::move(name));
 }
 

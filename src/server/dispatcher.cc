@@ -104,7 +104,8 @@ void Dispatcher::refuse_route(const Route& route) const {
 void Dispatcher::run(const Route& route, Call call) {
   if (route.run_on == RunOn::kIoThread) return route.handler(std::move(call));
   auto shared = std::make_shared<Call>(std::move(call));  // a std::function must be copyable
-  workers_.run([handler = route.handler, shared, this] {
+  Workers& workers = route.run_on == RunOn::kMedia ? media_workers_ : workers_;
+  workers.run([handler = route.handler, shared, this] {
     std::shared_ptr<Reply> reply = shared->reply;
     try {
       handler(std::move(*shared));

@@ -18,7 +18,10 @@ namespace quaver::server {
 class Dispatcher {
  public:
   Dispatcher(const ServerOptions& options, ServerState& state)
-      : options_(options), state_(state), workers_(options.worker_threads) {}
+      : options_(options),
+        state_(state),
+        media_workers_(options.media_threads),
+        workers_(options.worker_threads) {}
 
   void operator()(HttpRequest request, std::shared_ptr<Reply> reply);
   void attach(std::shared_ptr<const ServedModel> model);
@@ -39,7 +42,7 @@ class Dispatcher {
       std::make_shared<IdempotentAnswers>(IdempotentAnswers::Limits{});
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;
-  Workers workers_;  // last: its tasks use the rest
+  Workers media_workers_, workers_;  // last: their tasks use the rest
 };
 
 }  // namespace quaver::server

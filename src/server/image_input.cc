@@ -38,26 +38,27 @@ auto with_field(const std::string& field, Decode decode) {
 
 }  // namespace
 
-PictureFile picture_of_url(std::string_view url, std::string field) {
-  if (!is_data_url(url)) {
-    const std::string_view scheme = url.substr(0, std::min(url.find(':'), url.size()));
-    const bool known = scheme == "http" || scheme == "https" || scheme == "file";
-    throw refused(known ? cat(field, ": this server does not fetch ", scheme,
-                              ": URLs; send the picture as a data: URL or as a file")
-                        : cat(field, ": expected a data: URL such as data:image/png;base64,..."),
+PictureFile picture_of_url(std::string_view url, std::string field, const MediaPolicy& policy) {
+  const bool is_remote = !is_data_url(url) && url.substr(0, 16).find("://") != std::string_view::npos;
+  if (!is_remote && !is_data_url(url))
+    throw refused(cat(field, ": expected an http, https or data: URL such as data:image/png;base64,..."),
                   cat("body.", field));
+  PictureFile file{.field = std::move(field)};
+  const size_t most = ImageLimits{}.max_bytes;
+  try {
+    file.owned = is_remote ? fetch_media(std::string(url), policy, {.bytes = most})
+                           : parse_data_url(in_standard_base64(url), file.field, most).bytes;
+  } catch (const Error& e) {
+    throw ApiError(400, "Bad Request", is_remote ? cat(file.field, ": ", e.what()) : e.what(),
+                   cat("body.", file.field));
   }
-  return with_field(field, [&] {
-    PictureFile file{.field = field};
-    file.owned = parse_data_url(in_standard_base64(url), field, ImageLimits{}.max_bytes).bytes;
-    file.bytes = file.owned;
-    return file;
-  });
+  file.bytes = file.owned;
+  return file;
 }
 
-PictureFile picture_of_part(const FormPart& part) {
+PictureFile picture_of_part(const FormPart& part, const MediaPolicy& policy) {
   const std::string field = part.name.substr(0, part.name.find('['));
-  if (!part.file_name) return picture_of_url(part.data, field);
+  if (!part.file_name) return picture_of_url(part.data, field, policy);
   return {.field = field, .owned = {}, .bytes = bytes_of(part.data)};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "media/image.h"
+#include "server/media_fetch.h"
 #include "server/multipart.h"
 
 namespace quaver::server {
@@ -19,11 +20,11 @@ struct PictureFile {
   std::span<const std::byte> bytes;  // into `owned` or the request's body
 };
 
-// The one place where a URL becomes bytes. data: URLs alone; http, https and file are refused by name. Throws
-// ApiError 400.
-PictureFile picture_of_url(std::string_view url, std::string field);
+// The one place where a URL becomes bytes: data: URLs, and http, https and file under the policy. May block.
+// Throws ApiError 400.
+PictureFile picture_of_url(std::string_view url, std::string field, const MediaPolicy& policy);
 // A file, or a text part that is a URL.
-PictureFile picture_of_part(const FormPart& part);
+PictureFile picture_of_part(const FormPart& part, const MediaPolicy& policy);
 
 // Throw ApiError 400 that names the field.
 std::shared_ptr<const Image> decode_source(const PictureFile& file);

@@ -4,6 +4,7 @@
 #include "server/form_fields.h"
 #include "server/image_input.h"
 #include "server/image_order.h"
+#include "server/server.h"
 
 namespace quaver::server {
 namespace {
@@ -41,8 +42,8 @@ EditForm sort_parts(std::vector<FormPart> parts) {
   return form;
 }
 
-std::shared_ptr<const GrayImage> decode_any_mask(const FormPart& part) {
-  const PictureFile file = picture_of_part(part);
+std::shared_ptr<const GrayImage> decode_any_mask(const FormPart& part, const MediaPolicy& policy) {
+  const PictureFile file = picture_of_part(part, policy);
   return plain_name(part) == "mask" ? decode_transparent_mask(file) : decode_white_mask(file);
 }
 
@@ -66,8 +67,8 @@ void edit_image(Call call) {
   if (form.sources.size() > 1)
     throw refused(cat("this model edits one picture, got ", form.sources.size()),
                   cat("body.", plain_name(form.sources[1])));
-  wish.request.source = decode_source(picture_of_part(form.sources.front()));
-  if (form.mask) wish.request.mask = decode_any_mask(*form.mask);
+  wish.request.source = decode_source(picture_of_part(form.sources.front(), call.options.media));
+  if (form.mask) wish.request.mask = decode_any_mask(*form.mask, call.options.media);
   order_pictures(call, std::move(wish), ImageRoute::kEdits, std::move(name));
 }
 

@@ -10,7 +10,8 @@
 
 namespace quaver::server {
 
-enum class RunOn { kIoThread, kWorker };
+// kMedia: on threads of their own, since other servers may keep them waiting.
+enum class RunOn { kIoThread, kWorker, kMedia };
 
 struct Route {
   std::string_view method;

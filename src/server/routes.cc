@@ -7,7 +7,7 @@
 namespace quaver::server {
 namespace {
 
-constexpr auto kIo = RunOn::kIoThread;
+constexpr auto kIo = RunOn::kIoThread, kMedia = RunOn::kMedia;
 
 constexpr std::array kRoutes = {
     Route{"GET", "/", web_page, "", kIo, true},
@@ -21,12 +21,12 @@ constexpr std::array kRoutes = {
     Route{"GET", "/v1/models", list_models, "model", kIo},
     Route{"GET", "/v1/models/{...}", show_model, "model", kIo},
     Route{"POST", "/v1/chat/completions", chat_completions, "chat"},
-    Route{"POST", "/v1/chat/completions", chat_pictures, "image_generation"},
+    Route{"POST", "/v1/chat/completions", chat_pictures, "image_generation", kMedia},
     Route{"POST", "/v1/completions", completions, "completions"},
     Route{"POST", "/tokenize", tokenize, "completions"},
     Route{"POST", "/detokenize", detokenize, "completions"},
     Route{"POST", "/v1/images/generations", generate_images, "image_generation"},
-    Route{"POST", "/v1/images/edits", edit_image, "image_edit"},
+    Route{"POST", "/v1/images/edits", edit_image, "image_edit", kMedia},
     // Known to clients of this API, and not served by this build.
     Route{"POST", "/v1/chat/completions/batch", nullptr, "batched chat"},
     Route{"POST", "/v1/responses", nullptr, "responses"},

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "pipeline/pipeline.h"
 #include "server/http_server.h"
+#include "server/media_fetch.h"
 
 namespace quaver::server {
 
@@ -23,7 +24,9 @@ struct ServerOptions {
   std::string tool_call_parser;              // "" = found from the chat template
   bool parse_reasoning = true;               // false: thinking stays in the content
   std::vector<std::string> allowed_origins;  // CORS; empty = none, "*" = any
+  MediaPolicy media;                         // what URLs in requests may point at
   int worker_threads = 2;                    // rendering and tokenizing, off the I/O threads
+  int media_threads = 8;                     // for requests whose media may have to be fetched first
   double drain_timeout_s = 30;               // after the first signal; what is left then is aborted
 };
 

@@ -44,7 +44,7 @@ def canary():
 
 
 @pytest.mark.parametrize("part", ["image_url", "video_url", "audio_url"])
-def test_f068_media_addresses_are_never_fetched(server, canary, part):
+def test_f068_media_addresses_of_a_text_model_are_never_fetched(server, canary, part):
     port, asked = canary
     for address in (f"http://127.0.0.1:{port}/x.png", f"http://localhost:{port}/", f"http://0x7f000001:{port}/", "http://[::1]/",
                     "http://169.254.169.254/latest", "file:///etc/hostname", "ftp://127.0.0.1/x", "data:text/html,x"):
