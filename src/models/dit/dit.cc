@@ -1,6 +1,8 @@
 #include "models/dit/dit.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 #include <utility>
 
 #include "models/llm/config_reader.h"
@@ -16,6 +18,39 @@ std::vector<std::string> Dit::block_lists() const {
     if (std::ranges::find(lists, list) == lists.end()) lists.push_back(std::move(list));
   }
   return lists;
+}
+
+IndexRun Dit::own(int64_t tokens) const {
+  if (!sequence_ranks_) return {0, tokens};
+  const std::vector<int64_t> parts = nn::even_split(tokens, sequence_ranks_->size());
+  const auto part = parts.begin() + sequence_ranks_->rank();
+  return {std::accumulate(parts.begin(), part, int64_t{0}), *part};
+}
+
+DitContext Dit::context(const DitInput& input) const {
+  DitContext context{.condition = condition(input), .rope = input.rope};
+  if (!sequence_ranks_) return context;
+  const int64_t text_tokens = input.text.size(1), image_tokens = input.latents.size(1);
+  IndexRun text = own(text_tokens), image = own(image_tokens);
+  image.first += text_tokens;
+  const std::array runs = {text, image};
+  context.rope = {nn::taken(input.rope.cos, 0, runs), nn::taken(input.rope.sin, 0, runs)};
+  context.image_tokens = nn::even_split(image_tokens, sequence_ranks_->size());
+  context.tokens = {sequence_ranks_, nn::even_split(text_tokens, sequence_ranks_->size())};
+  for (size_t r = 0; r < context.image_tokens.size(); ++r)
+    context.tokens.tokens[r] += context.image_tokens[r];
+  return context;
+}
+
+DitState Dit::embed(const DitInput& input) const {
+  const IndexRun text = own(input.text.size(1)), image = own(input.latents.size(1));
+  return embed_tokens(input.latents.narrow(1, image.first, image.count),
+                      input.text.narrow(1, text.first, text.count));
+}
+
+at::Tensor Dit::output(const DitState& state, const DitContext& context) const {
+  at::Tensor part = project_out(state.image, context.condition);
+  return sequence_ranks_ ? sequence_ranks_->all_gather(part, 1, context.image_tokens) : part;
 }
 
 void Dit::load_blocks(nn::WeightSource& source) {
@@ -34,12 +69,24 @@ at::Tensor Dit::forward(const DitInput& input) const {
   return output(state, shared);
 }
 
+void check_dit_ranks(const DitInfo& info, int64_t tensor, int64_t sequence) {
+  require(tensor * sequence <= info.num_heads, ErrorKind::kInvalidInput, "--tensor-parallel-size ", tensor,
+          " times --ulysses-degree ", sequence, " is more than the ", info.num_heads,
+          " attention heads of this transformer; each rank needs one");
+}
+
 std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source) {
   const ConfigReader config = config_of(source.checkpoint());
   const std::string name = config.text("_class_name", "");
   std::string known;
   for (const DitFamily& family : dit_families()) {
-    if (name == family.class_name) return family.make_shell(source);
+    if (name == family.class_name) {
+      std::unique_ptr<Dit> shell = family.make_shell(source);
+      const auto size = [](const nn::RankGroup* ranks) { return ranks ? ranks->size() : 1; };
+      check_dit_ranks(shell->info(), size(source.options().tensor_ranks),
+                      size(source.options().sequence_ranks));
+      return shell;
+    }
     known += cat(known.empty() ? "" : ", ", family.class_name);
   }
   config.unsupported("_class_name", "is '", name, "', expected one of: ", known);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/named_linear.h"
+#include "nn/joint_attention.h"
 #include "nn/rope.h"
 #include "nn/weight_source.h"
 
@@ -35,7 +36,9 @@ struct DitInput {
   nn::RopeAngles rope;  // Dit::rope of this size and text length
 };
 
-// The two streams that blocks pass on.
+// The two streams that blocks pass on. Where ranks divide the tokens of a pass, a rank has its share of the
+// picture's and its share of the text's, each split evenly in order (nn::even_split), a share may be empty;
+// ranks of a tensor group have the same. What is measured over a stream is to be summed over the ranks.
 struct DitState {
   at::Tensor image;  // [batch, image tokens, width]
   at::Tensor text;   // [batch, text tokens, width]
@@ -43,8 +46,10 @@ struct DitState {
 
 // What every block of one forward pass shares.
 struct DitContext {
-  at::Tensor condition;  // [batch, width], of time, guidance and pooled text
-  nn::RopeAngles rope;   // [text tokens + image tokens, head_dim / 2]
+  at::Tensor condition;               // [batch, width], of time, guidance and pooled text
+  nn::RopeAngles rope;                // [text tokens + image tokens, head_dim / 2], of this rank's
+  nn::TokenRanks tokens;              // who else has some, both streams together
+  std::vector<int64_t> image_tokens;  // of each rank in `tokens`
 };
 
 class DitBlock {
@@ -61,8 +66,11 @@ class DitBlock {
   virtual void prepare() const = 0;
 };
 
+// Where the source's options name ranks, each of them loads its part and calls the functions of a pass in the
+// same order with the same input; each gets the whole output.
 class Dit {
  public:
+  explicit Dit(const nn::LoadOptions& options) : sequence_ranks_(options.sequence_ranks) {}
   virtual ~Dit() = default;
   virtual const DitInfo& info() const = 0;
   // "transformer_blocks.0": the prefix of block i's tensors.
@@ -72,10 +80,10 @@ class Dit {
   // Angles of text tokens followed by a picture of rows x cols tokens.
   virtual nn::RopeAngles rope(int64_t text_tokens, int64_t rows, int64_t cols) const = 0;
 
-  virtual DitContext context(const DitInput& input) const = 0;
-  virtual DitState embed(const DitInput& input) const = 0;
-  virtual at::Tensor output(const DitState& state,
-                            const DitContext& context) const = 0;  // -> [batch, image tokens, channels]
+  DitContext context(const DitInput& input) const;
+  DitState embed(const DitInput& input) const;
+  at::Tensor output(const DitState& state,
+                    const DitContext& context) const;  // -> [batch, image tokens, channels]
   // Builds block i from the source; the caller owns it. For block-by-block work.
   virtual std::unique_ptr<DitBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
 
@@ -87,6 +95,17 @@ class Dit {
   at::Tensor forward(const DitInput& input) const;  // -> [batch, image tokens, channels]
 
  private:
+  // What a family says of the tokens that are here; how ranks divide them is no matter of its own.
+  virtual at::Tensor condition(const DitInput& input) const = 0;    // -> [batch, width]
+  virtual DitState embed_tokens(const at::Tensor& latents,          // [batch, image tokens, channels]
+                                const at::Tensor& text) const = 0;  // [batch, text tokens, text_width]
+  virtual at::Tensor project_out(
+      const at::Tensor& image,                 // [batch, image tokens, width]
+      const at::Tensor& condition) const = 0;  // -> [batch, image tokens, channels]
+
+  IndexRun own(int64_t tokens) const;  // of one stream
+
+  const nn::RankGroup* sequence_ranks_;
   std::vector<std::unique_ptr<DitBlock>> blocks_;
 };
 
@@ -98,6 +117,10 @@ struct DitFamily {
 };
 
 std::span<const DitFamily> dit_families();
+
+// Error(kInvalidInput) naming the flags where a rank of tensor x sequence ranks would have no head to attend
+// with.
+void check_dit_ranks(const DitInfo& info, int64_t tensor, int64_t sequence);
 
 // Shell by the config's "_class_name"; Error(kUnsupported) lists the known ones.
 std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source);

@@ -82,7 +82,10 @@ FluxConfig read_flux(const ConfigReader& config, const FluxVariant& variant) {
 class Flux : public Dit {
  public:
   Flux(const FluxVariant& variant, FluxConfig config, nn::WeightSource& source)
-      : variant_(variant), config_(std::move(config)), device_(source.options().device) {
+      : Dit(source.options()),
+        variant_(variant),
+        config_(std::move(config)),
+        device_(source.options().device) {
     const DitInfo& info = config_.info;
     auto mlp = [&](const char* name, int64_t in) {
       return nn::EmbeddingMlp(source, cat(variant.condition, name, "_embedder"), in, info.width);
@@ -118,28 +121,28 @@ class Flux : public Dit {
     return nn::axis_angles(at::cat({text, image.flatten(0, 1)}), config_.axes, kRopeTheta, dtype_);
   }
 
-  DitContext context(const DitInput& input) const override {
+  at::Tensor condition(const DitInput& input) const override {
     auto of_number = [&](const nn::EmbeddingMlp& mlp, const at::Tensor& number) {
       return mlp.forward(nn::sinusoidal_embedding(number * kTimeScale, kTimeChannels).to(dtype_));
     };
     at::Tensor sum = of_number(time_, input.sigma);
     if (guidance_) sum = sum + of_number(*guidance_, input.guidance);
     if (pooled_) sum = sum + pooled_->forward(input.pooled.to(dtype_));
-    return {at::silu(sum), input.rope};
+    return at::silu(sum);
   }
 
-  DitState embed(const DitInput& input) const override {
+  DitState embed_tokens(const at::Tensor& latents, const at::Tensor& given_text) const override {
     auto projected = [&](const nn::Linear& layer, const at::Tensor& x) {
       return layer.forward(x.flatten(0, 1)).unflatten(0, {x.size(0), x.size(1)});
     };
-    at::Tensor text = input.text.to(dtype_);
+    at::Tensor text = given_text.to(dtype_);
     if (text_norm_) text = text_norm_->forward(text);
-    return {projected(image_in_, input.latents.to(dtype_)), projected(text_in_, text)};
+    return {projected(image_in_, latents.to(dtype_)), projected(text_in_, text)};
   }
 
-  at::Tensor output(const DitState& state, const DitContext& context) const override {
-    std::vector<at::Tensor> m = norm_out_.forward(context.condition).chunk(2, -1);  // scale, then shift
-    at::Tensor rows = nn::modulated_norm(state.image, m[1], m[0], kEps);
+  at::Tensor project_out(const at::Tensor& image, const at::Tensor& condition) const override {
+    std::vector<at::Tensor> m = norm_out_.forward(condition).chunk(2, -1);  // scale, then shift
+    at::Tensor rows = nn::modulated_norm(image, m[1], m[0], kEps);
     return image_out_.forward(rows.flatten(0, 1)).unflatten(0, {rows.size(0), rows.size(1)});
   }
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "models/dit/flux_parts.h"
 #include "nn/joint_attention.h"
 #include "nn/modulation.h"
 #include "nn/norm.h"
@@ -23,6 +24,10 @@ constexpr double kNormEps = 1e-6;
 
 at::Tensor flux_rows(const nn::Linear& layer, const at::Tensor& x) {  // [batch, tokens, in]
   return layer.forward(x.flatten(0, 1)).unflatten(0, {x.size(0), x.size(1)});
+}
+
+int64_t flux_up_width(const FluxBlockConfig& config) {
+  return config.mlp == FluxMlp::kSwiglu ? 2 * config.mlp_width : config.mlp_width;
 }
 
 at::Tensor flux_mlp(FluxMlp kind, const at::Tensor& x) {
@@ -46,13 +51,13 @@ nn::RopeAngles for_batch(const nn::RopeAngles& angles, int64_t batch) {
   return {angles.cos.repeat({batch, 1}), angles.sin.repeat({batch, 1})};
 }
 
-at::Tensor attend(const Heads& heads, const nn::RopeAngles& rope) {
+at::Tensor attend(const Heads& heads, const DitContext& context) {
   const int64_t batch = heads.q.size(0), tokens = heads.q.size(1);
-  const nn::RopeAngles angles = for_batch(rope, batch);
+  const nn::RopeAngles angles = for_batch(context.rope, batch);
   auto turned = [&](const at::Tensor& x) {
     return nn::apply_interleaved_rope(x.flatten(0, 1), angles).unflatten(0, {batch, tokens});
   };
-  return nn::joint_attention(turned(heads.q), turned(heads.k), heads.v);
+  return nn::joint_attention(turned(heads.q), turned(heads.k), heads.v, context.tokens);
 }
 
 // The layers q, k and v of one stream and the norms of queries and keys.
@@ -66,7 +71,8 @@ class FluxHeads {
             nn::WeightSource& source)
       : names_(names), head_dim_(config.head_dim) {
     auto layer = [&](const char* name) {
-      return source.linear(cat(attention, ".", name), config.width, config.width);
+      return source.linear(cat(attention, ".", name), config.width, config.width, nn::Bias::kOptional,
+                           FluxParts(config, source).heads());
     };
     auto norm = [&](const char* name) {
       return nn::RmsNorm(source.tensor(cat(attention, ".", name, ".weight"), {config.head_dim}), kNormEps,
@@ -121,15 +127,16 @@ class FluxStream {
  public:
   FluxStream(const FluxBlockConfig& config, const std::string& prefix, const StreamNames& names,
              nn::WeightSource& source)
-      : names_(names),
-        mlp_(config.mlp),
-        heads_(config, cat(prefix, ".attn"), names.heads, source),
-        modulation_(source.linear(cat(prefix, ".", names.norm), 6 * config.width, config.width)),
-        out_(source.linear(cat(prefix, ".", names.out), config.width, config.width)),
-        up_(source.linear(cat(prefix, ".", names.mlp, ".0.proj"),
-                          config.mlp == FluxMlp::kSwiglu ? 2 * config.mlp_width : config.mlp_width,
-                          config.width)),
-        down_(source.linear(cat(prefix, ".", names.mlp, ".2"), config.width, config.mlp_width)) {}
+      : names_(names), mlp_(config.mlp), heads_(config, cat(prefix, ".attn"), names.heads, source) {
+    const FluxParts parts(config, source);
+    auto layer = [&](const auto& name, int64_t out, int64_t in, const nn::LinearShard& part) {
+      return source.linear(cat(prefix, ".", name), out, in, nn::Bias::kOptional, part);
+    };
+    modulation_ = layer(names.norm, 6 * config.width, config.width, parts.modulation(6));
+    out_ = layer(names.out, config.width, config.width, parts.out());
+    up_ = layer(cat(names.mlp, ".0.proj"), flux_up_width(config), config.width, parts.up());
+    down_ = layer(cat(names.mlp, ".2"), config.width, config.mlp_width, parts.down());
+  }
 
   // Shift, scale and gate of the attention, then of the feed-forward part: each [batch, width].
   std::vector<at::Tensor> modulation(const DitContext& context) const {
@@ -177,7 +184,7 @@ class FluxDoubleBlock : public DitBlock {
     const Heads image = image_.heads(state.image, image_mod), text = text_.heads(state.text, text_mod);
     const at::Tensor attended =
         attend({at::cat({text.q, image.q}, 1), at::cat({text.k, image.k}, 1), at::cat({text.v, image.v}, 1)},
-               context.rope);
+               context);
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {
         image_.finish(state.image, attended.narrow(1, text_tokens, image_tokens), image_mod),
@@ -204,20 +211,22 @@ class FluxDoubleBlock : public DitBlock {
 class FluxSingleBlock : public DitBlock {
  public:
   FluxSingleBlock(const FluxBlockConfig& config, const std::string& prefix, nn::WeightSource& source)
-      : mlp_(config.mlp),
-        heads_(config, cat(prefix, ".attn"), kImageNames.heads, source),
-        modulation_(source.linear(cat(prefix, ".norm.linear"), 3 * config.width, config.width)),
-        up_(source.linear(cat(prefix, ".proj_mlp"),
-                          config.mlp == FluxMlp::kSwiglu ? 2 * config.mlp_width : config.mlp_width,
-                          config.width)),
-        out_(source.linear(cat(prefix, ".proj_out"), config.width, config.width + config.mlp_width)) {}
+      : mlp_(config.mlp), heads_(config, cat(prefix, ".attn"), kImageNames.heads, source) {
+    const FluxParts parts(config, source);
+    auto layer = [&](const char* name, int64_t out, int64_t in, const nn::LinearShard& part) {
+      return source.linear(cat(prefix, ".", name), out, in, nn::Bias::kOptional, part);
+    };
+    modulation_ = layer("norm.linear", 3 * config.width, config.width, parts.modulation(3));
+    up_ = layer("proj_mlp", flux_up_width(config), config.width, parts.up());
+    out_ = layer("proj_out", config.width, config.width + config.mlp_width, parts.out_and_down());
+  }
 
   DitState forward(const DitState& state, const DitContext& context) const override {
     const at::Tensor x = at::cat({state.text, state.image}, 1);
     const std::vector<at::Tensor> m = modulation_.forward(context.condition).chunk(3, -1);
     const at::Tensor normed = nn::modulated_norm(x, m[0], m[1], kNormEps);
     const at::Tensor inner = flux_mlp(mlp_, flux_rows(up_, normed));
-    const at::Tensor attended = attend(heads_.forward(normed), context.rope);
+    const at::Tensor attended = attend(heads_.forward(normed), context);
     const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, at::cat({attended, inner}, -1))));
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {y.narrow(1, text_tokens, image_tokens), y.narrow(1, 0, text_tokens)};
