@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "nn/linear.h"
 #include "nn/weight_source.h"
@@ -22,6 +24,10 @@ class EmbeddingMlp {
   // `prefix`.linear_1 [width, in] and `prefix`.linear_2 [width, width].
   EmbeddingMlp(WeightSource& source, const std::string& prefix, int64_t in, int64_t width);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, in] -> [batch, width]
+  // By name behind the prefix.
+  std::vector<std::pair<std::string, Linear*>> linears() {
+    return {{"linear_1", &first_}, {"linear_2", &second_}};
+  }
 
  private:
   Linear first_, second_;

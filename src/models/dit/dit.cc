@@ -58,6 +58,16 @@ void Dit::load_blocks(nn::WeightSource& source) {
   for (int64_t i = 0; i < info().num_blocks; ++i) blocks_.push_back(make_block(i, source));
 }
 
+std::vector<NamedLinear> Dit::linears() {
+  std::vector<NamedLinear> all = outer_linears();
+  for (int64_t i = 0; i < info().num_blocks; ++i)
+    for (NamedLinear& layer : block(i).linears()) {
+      layer.name = cat(block_name(i), ".", layer.name);
+      all.push_back(std::move(layer));
+    }
+  return all;
+}
+
 void Dit::prepare() const {
   for (const auto& block : blocks_) block->prepare();
 }

@@ -87,8 +87,13 @@ class Dit {
   // Builds block i from the source; the caller owns it. For block-by-block work.
   virtual std::unique_ptr<DitBlock> make_block(int64_t index, nn::WeightSource& source) const = 0;
 
+  // The layers outside of the blocks, by checkpoint name.
+  virtual std::vector<NamedLinear> outer_linears() = 0;
+
   // Loads all blocks. Afterwards block(i) and forward work.
   void load_blocks(nn::WeightSource& source);
+  // Every layer, by checkpoint name. Precondition: the blocks are loaded.
+  std::vector<NamedLinear> linears();
   DitBlock& block(int64_t index) const { return *blocks_.at(static_cast<size_t>(index)); }
   void prepare() const;
   // The velocity, in the dtype of the weights.

@@ -146,6 +146,24 @@ class Flux : public Dit {
     return image_out_.forward(rows.flatten(0, 1)).unflatten(0, {rows.size(0), rows.size(1)});
   }
 
+  std::vector<NamedLinear> outer_linears() override {
+    std::vector<NamedLinear> out = {
+        {"context_embedder", &text_in_, 0},
+        {"x_embedder", &image_in_, 1},
+        {.name = "norm_out.linear", .linear = &norm_out_, .fusion_group = 2, .modulation = true},
+        {"proj_out", &image_out_, 3}};
+    const auto list = [&](const char* name, nn::EmbeddingMlp& mlp) {
+      for (const auto& [layer, linear] : mlp.linears()) {
+        const int group = static_cast<int>(out.size());
+        out.push_back({cat(variant_.condition, name, "_embedder.", layer), linear, group});
+      }
+    };
+    list("timestep", time_);
+    if (guidance_) list("guidance", *guidance_);
+    if (pooled_) list("text", *pooled_);
+    return out;
+  }
+
   std::unique_ptr<DitBlock> make_block(int64_t index, nn::WeightSource& source) const override {
     return index < config_.doubles ? make_flux_double_block(config_.block, block_name(index), source)
                                    : make_flux_single_block(config_.block, block_name(index), source);

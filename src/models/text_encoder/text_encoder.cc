@@ -16,6 +16,16 @@ void TextEncoder::load_blocks(nn::WeightSource& source) {
   for (int64_t i = 0; i < info().num_blocks; ++i) blocks_.push_back(make_block(i, source));
 }
 
+std::vector<NamedLinear> TextEncoder::linears() const {
+  std::vector<NamedLinear> all;
+  for (int64_t i = 0; i < info().num_blocks; ++i)
+    for (NamedLinear& layer : block(i).linears()) {
+      layer.name = cat(info().blocks_prefix, ".", i, ".", layer.name);
+      all.push_back(std::move(layer));
+    }
+  return all;
+}
+
 void TextEncoder::prepare() const {
   for (const auto& block : blocks_) block->prepare();
 }

@@ -61,6 +61,8 @@ class TextEncoder {
 
   // Loads all blocks. Afterwards block(i) and forward work.
   void load_blocks(nn::WeightSource& source);
+  // Every layer of the blocks, by checkpoint name. Precondition: the blocks are loaded.
+  std::vector<NamedLinear> linears() const;
   TextBlock& block(int64_t index) const { return *blocks_.at(static_cast<size_t>(index)); }
   void prepare() const;
 
