@@ -7,16 +7,17 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "quantize/aten_threads.h"
 #include "quantize/rtn.h"
 #include "quantize/tunable_weight.h"
 
 namespace quaver::quantize {
 namespace {
 
-constexpr int64_t kSliceElements = int64_t{1} << 20;
+constexpr int64_t kSliceElements = int64_t{1} << 18;
 
-// Rows that are rounded together. Integers look whether all values are bfloat16s, which a slice of others
-// might be by chance.
+// Rows that are rounded together, by one thread. Integers look whether all values are bfloat16s, which a
+// slice of others might be by chance.
 int64_t rows_of_slice(const at::Tensor& weight, const Scheme& scheme) {
   const bool all_alike = scheme.data_type != DataType::kInt || weight.scalar_type() == at::kBFloat16;
   if (scheme.group_size == 0 || !all_alike) return weight.size(0);
@@ -92,13 +93,23 @@ float largest_magnitude(const at::Tensor& weight) {
 QuantWeight round_to_nearest(const at::Tensor& weight, const Scheme& scheme, float shared_amax,
                              std::string_view what) {
   if (scheme.data_type == DataType::kNvFp && !(shared_amax > 0)) shared_amax = largest_magnitude(weight);
-  const int64_t out = weight.size(0), step = rows_of_slice(weight, scheme);
-  std::vector<QuantWeight> parts;
-  for (int64_t first = 0; first < out; first += step) {
+  const int64_t out = weight.size(0), step = rows_of_slice(weight, scheme), slices = (out + step - 1) / step;
+  std::vector<QuantWeight> parts(static_cast<size_t>(slices));
+  auto round_slice = [&](int64_t slice) {
+    const int64_t first = slice * step;
     const at::Tensor rows = weight.narrow(0, first, std::min(step, out - first));
-    parts.push_back(scheme.data_type == DataType::kInt ? integers_of_slice(rows, first, scheme, what)
-                                                       : floats_of_slice(rows, scheme, shared_amax, what));
-  }
+    parts[static_cast<size_t>(slice)] = scheme.data_type == DataType::kInt
+                                            ? integers_of_slice(rows, first, scheme, what)
+                                            : floats_of_slice(rows, scheme, shared_amax, what);
+  };
+  auto round_slices = [&](int64_t begin, int64_t end) {
+    AtenThreads one(1);
+    for (int64_t slice = begin; slice < end; ++slice) round_slice(slice);
+  };
+  if (slices == 1)
+    round_slice(0);
+  else
+    global_thread_pool().parallel_for(slices, 1, round_slices);
   return joined(std::move(parts));
 }
 
