@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
+#include <functional>
 #include <string_view>
 
 #include "nn/weight_source.h"
@@ -27,6 +28,8 @@ class Conv2d {
   at::Tensor forward(const at::Tensor& x) const;  // [batch, in, h, w] -> [batch, out, .., ..]
   const at::Tensor& weight() const { return weight_; }
   const at::Tensor& bias() const { return bias_; }
+  // As Linear::visit_tensors.
+  void visit_tensors(const std::function<void(at::Tensor&)>& visit) { visit(weight_); }
 
  private:
   int64_t padding_, stride_;
@@ -39,6 +42,7 @@ class DownConv2d {
  public:
   DownConv2d(WeightSource& source, std::string_view prefix, int64_t channels);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, channels, h, w] -> [batch, channels, h/2, w/2]
+  void visit_tensors(const std::function<void(at::Tensor&)>& visit) { conv_.visit_tensors(visit); }
 
  private:
   Conv2d conv_;
@@ -52,6 +56,7 @@ class UpConv2d {
  public:
   UpConv2d(WeightSource& source, std::string_view prefix, int64_t channels);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, channels, h, w] -> [batch, channels, 2h, 2w]
+  void visit_tensors(const std::function<void(at::Tensor&)>& visit) { conv_.visit_tensors(visit); }
 
  private:
   at::Tensor repeat_then_convolve(const at::Tensor& x) const;

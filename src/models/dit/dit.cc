@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "models/dit/offloaded_block.h"
 #include "models/llm/config_reader.h"
 #include "models/llm/decoder_config.h"
 
@@ -55,7 +56,11 @@ at::Tensor Dit::output(const DitState& state, const DitContext& context) const {
 
 void Dit::load_blocks(nn::WeightSource& source) {
   blocks_.clear();
-  for (int64_t i = 0; i < info().num_blocks; ++i) blocks_.push_back(make_block(i, source));
+  if (source.options().offload) offload_ = std::make_unique<nn::LayerOffload>(source.options().device);
+  for (int64_t i = 0; i < info().num_blocks; ++i) {
+    std::unique_ptr<DitBlock> block = make_block(i, source);
+    blocks_.push_back(offload_ ? offloaded(std::move(block), *offload_) : std::move(block));
+  }
 }
 
 std::vector<NamedLinear> Dit::linears() {

@@ -12,6 +12,7 @@
 #include "models/named_linear.h"
 #include "nn/joint_attention.h"
 #include "nn/rope.h"
+#include "nn/offload.h"
 #include "nn/weight_source.h"
 
 namespace quaver::models {
@@ -25,6 +26,9 @@ struct DitInfo {
   int64_t pooled_width = 0;     // 0: takes no pooled text
   bool takes_guidance = false;  // the guidance scale is an input
 };
+  // How many values a pass holds for each token where a block holds most, in the weights' dtype; without
+  // ranks that divide them.
+  int64_t values_per_token = 0;
 
 // What one forward pass sees. Batch entries share size and text length.
 struct DitInput {
@@ -112,6 +116,7 @@ class Dit {
 
   const nn::RankGroup* sequence_ranks_;
   std::vector<std::unique_ptr<DitBlock>> blocks_;
+  std::unique_ptr<nn::LayerOffload> offload_;  // where the options ask for it
 };
 
 // One row per family.

@@ -76,6 +76,7 @@ FluxConfig read_flux(const ConfigReader& config, const FluxVariant& variant) {
                .head_dim = info.head_dim,
                .mlp = variant.mlp,
                .mlp_width = kMlpRatio * info.width};
+  info.values_per_token = flux_values_per_token(out.block);
   return out;
 }
 

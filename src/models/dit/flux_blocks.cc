@@ -268,4 +268,8 @@ std::unique_ptr<DitBlock> make_flux_single_block(const FluxBlockConfig& config, 
   return std::make_unique<FluxSingleBlock>(config, prefix, source);
 }
 
+int64_t flux_values_per_token(const FluxBlockConfig& config) {
+  return 7 * config.width + 2 * flux_up_width(config);
+}
+
 }  // namespace quaver::models

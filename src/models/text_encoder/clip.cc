@@ -145,7 +145,7 @@ class ClipText : public TextEncoder {
   TextContext context(int64_t) const override { return {}; }
 
   at::Tensor embed(const at::Tensor& ids) const override {
-    at::Tensor words = nn::embedding(words_, ids.flatten().to(device_), dtype_);
+    at::Tensor words = nn::embedding(words_, ids.flatten().to(words_.device()), dtype_).to(device_);
     return words.unflatten(0, ids.sizes()) + positions_.narrow(0, 0, ids.size(1));
   }
 

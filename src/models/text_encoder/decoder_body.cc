@@ -56,7 +56,8 @@ class DecoderBody : public TextEncoder {
   TextContext context(int64_t) const override { return {}; }
 
   at::Tensor embed(const at::Tensor& ids) const override {
-    return nn::embedding(words_, ids.flatten().to(device_), dtype_).unflatten(0, ids.sizes());
+    at::Tensor words = nn::embedding(words_, ids.flatten().to(words_.device()), dtype_);
+    return words.to(device_).unflatten(0, ids.sizes());
   }
 
   TextRows output(const at::Tensor& hidden, const at::Tensor&) const override {

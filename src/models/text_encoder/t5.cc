@@ -203,7 +203,8 @@ class T5Encoder : public TextEncoder {
   }
 
   at::Tensor embed(const at::Tensor& ids) const override {
-    return nn::embedding(words_, ids.flatten().to(device_), t5_wide(config_.dtype)).unflatten(0, ids.sizes());
+    at::Tensor words = nn::embedding(words_, ids.flatten().to(words_.device()), t5_wide(config_.dtype));
+    return words.to(device_).unflatten(0, ids.sizes());
   }
 
   TextRows output(const at::Tensor& hidden, const at::Tensor&) const override {

@@ -7,13 +7,18 @@
 
 #include "models/llm/config_reader.h"
 #include "models/llm/decoder_config.h"
+#include "models/text_encoder/offloaded_block.h"
 #include "models/token_ids.h"
 
 namespace quaver::models {
 
 void TextEncoder::load_blocks(nn::WeightSource& source) {
   blocks_.clear();
-  for (int64_t i = 0; i < info().num_blocks; ++i) blocks_.push_back(make_block(i, source));
+  if (source.options().offload) offload_ = std::make_unique<nn::LayerOffload>(source.options().device);
+  for (int64_t i = 0; i < info().num_blocks; ++i) {
+    std::unique_ptr<TextBlock> block = make_block(i, source);
+    blocks_.push_back(offload_ ? offloaded(std::move(block), *offload_) : std::move(block));
+  }
 }
 
 std::vector<NamedLinear> TextEncoder::linears() const {
@@ -31,6 +36,7 @@ void TextEncoder::prepare() const {
 }
 
 TextRows TextEncoder::encode(const at::Tensor& ids) const {
+  const nn::OffloadPass pass(offload_.get());
   const TextContext shared = context(ids.size(1));
   at::Tensor hidden = embed(ids);
   for (const auto& block : blocks_) hidden = block->forward(hidden, shared);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "models/named_linear.h"
+#include "nn/offload.h"
 #include "nn/weight_source.h"
 
 namespace quaver::models {
@@ -75,6 +76,7 @@ class TextEncoder {
 
  private:
   TextRows encode(const at::Tensor& ids) const;
+  std::unique_ptr<nn::LayerOffload> offload_;  // where the options ask for it
   std::vector<std::unique_ptr<TextBlock>> blocks_;
 };
 

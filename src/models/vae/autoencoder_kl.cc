@@ -20,7 +20,8 @@ class AutoencoderKl : public ImageVae {
               .latent_channels = config.latent_channels,
               .scale = int64_t{1} << (config.channels.size() - 1),
               .sample_pixels = config.sample_pixels,
-              .dtype = source.options().compute_dtype},
+              .dtype = source.options().compute_dtype,
+              .values_per_pixel = decoder_values_per_pixel(config)},
         encoder_(source, config),
         decoder_(source, config),
         mean_(per_channel(config.latents_mean, source.options().device)),
@@ -43,6 +44,9 @@ class AutoencoderKl : public ImageVae {
   }
   at::Tensor decode_latents(const at::Tensor& latents) const override {
     return decoder_.forward(post_quant_conv_ ? post_quant_conv_->forward(latents) : latents);
+  }
+  void visit_tensors(const nn::TensorVisit& visit) override {
+    encoder_.visit_tensors(visit), decoder_.visit_tensors(visit);
   }
   const at::Tensor& latents_mean() const override { return mean_; }
   const at::Tensor& latents_std() const override { return std_; }

@@ -27,6 +27,11 @@ at::Tensor KlResidualBlock::forward(const at::Tensor& x) const {
   return y.add_(shortcut_ ? shortcut_->forward(x) : x);
 }
 
+void KlResidualBlock::visit_tensors(const nn::TensorVisit& visit) {
+  conv1_.visit_tensors(visit), conv2_.visit_tensors(visit);
+  if (shortcut_) shortcut_->visit_tensors(visit);
+}
+
 KlAttention::KlAttention(nn::WeightSource& source, const std::string& prefix, int64_t channels,
                          int64_t groups)
     : norm_(source, prefix + ".group_norm", channels, groups, kNormEps),
@@ -45,6 +50,10 @@ at::Tensor KlAttention::forward(const at::Tensor& x) const {
   return out_.forward(mixed).view({batch, height, width, channels}).permute({0, 3, 1, 2}) + x;
 }
 
+void KlAttention::visit_tensors(const nn::TensorVisit& visit) {
+  for (nn::Linear* layer : {&q_, &k_, &v_, &out_}) layer->visit_tensors(visit);
+}
+
 KlMiddle::KlMiddle(nn::WeightSource& source, const std::string& prefix, const KlConfig& config)
     : first_(source, prefix + ".resnets.0", config.channels.back(), config.channels.back(), config.groups),
       second_(source, prefix + ".resnets.1", config.channels.back(), config.channels.back(), config.groups) {
@@ -56,6 +65,11 @@ at::Tensor KlMiddle::forward(const at::Tensor& x) const {
   at::Tensor y = first_.forward(x);
   if (attention_) y = attention_->forward(y);
   return second_.forward(y);
+}
+
+void KlMiddle::visit_tensors(const nn::TensorVisit& visit) {
+  first_.visit_tensors(visit), second_.visit_tensors(visit);
+  if (attention_) attention_->visit_tensors(visit);
 }
 
 KlEncoder::KlEncoder(nn::WeightSource& source, const KlConfig& config)
@@ -84,6 +98,14 @@ at::Tensor KlEncoder::forward(const at::Tensor& pixels) const {
   return conv_out_.forward(norm_out_.forward_silu(middle_.forward(x)));
 }
 
+void KlEncoder::visit_tensors(const nn::TensorVisit& visit) {
+  conv_in_.visit_tensors(visit), middle_.visit_tensors(visit), conv_out_.visit_tensors(visit);
+  for (Level& level : levels_) {
+    for (KlResidualBlock& block : level.blocks) block.visit_tensors(visit);
+    if (level.down) level.down->visit_tensors(visit);
+  }
+}
+
 KlDecoder::KlDecoder(nn::WeightSource& source, const KlConfig& config)
     : conv_in_(source, "decoder.conv_in", {.in = config.latent_channels, .out = config.channels.back()}),
       middle_(source, "decoder.mid_block", config),
@@ -107,6 +129,14 @@ at::Tensor KlDecoder::forward(const at::Tensor& latents) const {
     if (level.up) x = level.up->forward(x);
   }
   return conv_out_.forward(norm_out_.forward_silu(x));
+}
+
+void KlDecoder::visit_tensors(const nn::TensorVisit& visit) {
+  conv_in_.visit_tensors(visit), middle_.visit_tensors(visit), conv_out_.visit_tensors(visit);
+  for (Level& level : levels_) {
+    for (KlResidualBlock& block : level.blocks) block.visit_tensors(visit);
+    if (level.up) level.up->visit_tensors(visit);
+  }
 }
 
 }  // namespace quaver::models

@@ -11,6 +11,7 @@
 #include "nn/conv.h"
 #include "nn/group_norm.h"
 #include "nn/linear.h"
+#include "nn/offload.h"
 
 namespace quaver::models {
 
@@ -20,6 +21,7 @@ class KlResidualBlock {
   KlResidualBlock(nn::WeightSource& source, const std::string& prefix, int64_t in, int64_t out,
                   int64_t groups);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, in, h, w] -> [batch, out, h, w]
+  void visit_tensors(const nn::TensorVisit& visit);
 
  private:
   nn::GroupNorm norm1_, norm2_;
@@ -32,6 +34,7 @@ class KlAttention {
  public:
   KlAttention(nn::WeightSource& source, const std::string& prefix, int64_t channels, int64_t groups);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, channels, h, w] -> the same
+  void visit_tensors(const nn::TensorVisit& visit);
 
  private:
   nn::GroupNorm norm_;
@@ -43,6 +46,7 @@ class KlMiddle {
  public:
   KlMiddle(nn::WeightSource& source, const std::string& prefix, const KlConfig& config);
   at::Tensor forward(const at::Tensor& x) const;  // [batch, last of channels, h, w] -> the same
+  void visit_tensors(const nn::TensorVisit& visit);
 
  private:
   KlResidualBlock first_;
@@ -55,6 +59,7 @@ class KlEncoder {
   KlEncoder(nn::WeightSource& source, const KlConfig& config);
   at::Tensor forward(
       const at::Tensor& pixels) const;  // [batch, in_channels, H, W] -> [batch, 2 latent, h, w]
+  void visit_tensors(const nn::TensorVisit& visit);
 
  private:
   struct Level {
@@ -73,6 +78,7 @@ class KlDecoder {
   KlDecoder(nn::WeightSource& source, const KlConfig& config);
   at::Tensor forward(
       const at::Tensor& latents) const;  // [batch, latent, h, w] -> [batch, out_channels, H, W]
+  void visit_tensors(const nn::TensorVisit& visit);
 
  private:
   struct Level {

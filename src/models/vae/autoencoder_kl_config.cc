@@ -101,4 +101,16 @@ KlConfig read_autoencoder_kl(const ConfigReader& config) {
   return out;
 }
 
+int64_t decoder_values_per_pixel(const KlConfig& config) {
+  const auto levels = std::ssize(config.channels);
+  int64_t in = config.channels.back(), most = 0;
+  for (int64_t level = levels - 1; level >= 0; --level) {
+    const int64_t out = config.channels[static_cast<size_t>(level)], pixels = int64_t{1} << (2 * level);
+    const int64_t doubled = level + 1 < levels ? in * 9 / 4 : 0;  // what led to this level
+    most = std::max(most, std::max({2 * in + out, in + 3 * out, doubled}) / pixels);
+    in = out;
+  }
+  return most;
+}
+
 }  // namespace quaver::models

@@ -25,4 +25,10 @@ struct KlConfig {
 // key.
 KlConfig read_autoencoder_kl(const ConfigReader& config);
 
+// ImageVaeInfo::values_per_pixel. The level that holds most decides, each pixel of it standing for 4^i of the
+// picture's: a residual block from C to O channels holds its input, the norm of it and the first
+// convolution's result (2 C + O), or input, that result, its norm and the second one's (C + 3 O); doubling
+// the sides of C channels holds operand, repeated pixels and result (2.25 C).
+int64_t decoder_values_per_pixel(const KlConfig& config);
+
 }  // namespace quaver::models

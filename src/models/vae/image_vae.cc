@@ -38,6 +38,18 @@ std::optional<Tiling> latent_tiling(const ImageVaeInfo& info, const VaeOptions& 
 
 using Network = std::function<at::Tensor(const at::Tensor&)>;
 
+// For the time that it lives the networks are on the device.
+class Present {
+ public:
+  explicit Present(nn::LayerOffload* offload) : pass_(offload) {
+    if (offload) use_.emplace(*offload, 0);
+  }
+
+ private:
+  nn::OffloadPass pass_;  // ends last
+  std::optional<nn::LayerOffload::Use> use_;
+};
+
 at::Tensor one_by_one(const at::Tensor& pictures, const std::optional<Tiling>& tiling,
                       const Network& network) {
   std::vector<at::Tensor> results;
@@ -60,6 +72,7 @@ LatentDistribution ImageVae::encode(const at::Tensor& pixels, const VaeOptions& 
   check_option(pixels.size(2) % info().scale == 0 && pixels.size(3) % info().scale == 0, "pixels",
                "a picture is ", pixels.size(3), " wide and ", pixels.size(2), " high, expected multiples of ",
                info().scale);
+  const Present present(offload_.get());
   std::optional<Tiling> tiling = latent_tiling(info(), options);
   if (tiling) tiling = {tiling->tile * info().scale, tiling->overlap * info().scale, 1, info().scale};
   at::Tensor moments =
@@ -74,6 +87,7 @@ LatentDistribution ImageVae::encode(const at::Tensor& pixels, const VaeOptions& 
 
 at::Tensor ImageVae::decode(const at::Tensor& latents, const VaeOptions& options) const {
   check_picture(latents, "latents", info().latent_channels);
+  const Present present(offload_.get());
   at::Tensor own = latents.to(latents_mean().device(), at::kFloat) * latents_std() + latents_mean();
   return one_by_one(own.to(info().dtype), latent_tiling(info(), options),
                     [this](const at::Tensor& z) { return decode_latents(z); });
@@ -84,7 +98,14 @@ std::unique_ptr<ImageVae> load_image_vae(nn::WeightSource& source) {
   const std::string name = config.text("_class_name", "");
   std::string known;
   for (const ImageVaeFamily& family : image_vae_families()) {
-    if (name == family.class_name) return family.load(source);
+    if (name == family.class_name) {
+      std::unique_ptr<ImageVae> vae = family.load(source);
+      if (source.options().offload) {
+        vae->offload_ = std::make_unique<nn::LayerOffload>(source.options().device);
+        vae->offload_->add([&](const nn::TensorVisit& visit) { vae->visit_tensors(visit); });
+      }
+      return vae;
+    }
     known += cat(known.empty() ? "" : ", ", family.class_name);
   }
   config.unsupported("_class_name", "is '", name, "', expected one of: ", known);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "checkpoint/checkpoint.h"
+#include "nn/offload.h"
 #include "nn/weight_source.h"
 
 namespace quaver::models {
@@ -20,6 +21,8 @@ struct ImageVaeInfo {
   int64_t scale = 8;                  // pixels per latent, in height and in width
   int64_t sample_pixels = 0;          // side of the pictures it was trained on
   at::ScalarType dtype = at::kFloat;  // what it computes in
+  // How many values decoding holds for each pixel of the picture where it holds most.
+  int64_t values_per_pixel = 0;
 };
 
 // Latents are given and taken in the scale that transformers see: about zero mean and unit variance.
@@ -58,6 +61,12 @@ class ImageVae {
   // Between the networks' scale and that of transformers: own = seen * std + mean. float32.
   virtual const at::Tensor& latents_mean() const = 0;  // [1, 1 or latent_channels, 1, 1]
   virtual const at::Tensor& latents_std() const = 0;   // the same
+  // As nn::Linear::visit_tensors, of all layers.
+  virtual void visit_tensors(const nn::TensorVisit& visit) = 0;
+
+ private:
+  friend std::unique_ptr<ImageVae> load_image_vae(nn::WeightSource& source);
+  std::unique_ptr<nn::LayerOffload> offload_;  // where the options ask for it; the networks are one layer
 };
 
 // One row per family.
