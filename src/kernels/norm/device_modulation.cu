@@ -103,7 +103,9 @@ void launch_rows(const DeviceModulation& rows, const char* what, const Launch& l
   const int64_t wanted = (rows.width / kEight + kHeld - 1) / kHeld;
   const auto threads =
       static_cast<unsigned>(std::min<int64_t>((wanted + kWarp - 1) / kWarp * kWarp, kMaxThreads));
-  launch(static_cast<unsigned>(rows.batch * rows.tokens), threads);
+  const auto blocks = static_cast<unsigned>(rows.batch * rows.tokens);
+  if (blocks == 0) return;
+  launch(blocks, threads);
   check_launch(what);
 }
 

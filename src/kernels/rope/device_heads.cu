@@ -63,6 +63,7 @@ bool turn_heads_takes(int64_t head_dim) {
 
 void turn_heads_on_device(const DeviceHeads& args, void* stream) {
   const int64_t warps = args.batch * args.tokens * args.heads;
+  if (warps == 0) return;
   const auto blocks = static_cast<unsigned>((warps + kWarpsPerBlock - 1) / kWarpsPerBlock);
   with_device_float(args.type, [&](auto zero) {
     turn_heads<decltype(zero)>

@@ -119,7 +119,9 @@ class Flux : public Dit {
     at::Tensor image = at::zeros({rows, cols, 3}, whole);
     image.select(2, 1).add_(at::arange(rows, whole).unsqueeze(1));
     image.select(2, 2).add_(at::arange(cols, whole).unsqueeze(0));
-    return nn::axis_angles(at::cat({text, image.flatten(0, 1)}), config_.axes, kRopeTheta, dtype_);
+    // Not in the weights' dtype: rounded angles would turn heads by other ones.
+    return nn::axis_angles(at::cat({text, image.flatten(0, 1)}), config_.axes, kRopeTheta,
+                           dtype_ == at::kDouble ? at::kDouble : at::kFloat);
   }
 
   at::Tensor condition(const DitInput& input) const override {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "models/dit/flux_parts.h"
+#include "nn/joined_heads.h"
 #include "nn/joint_attention.h"
 #include "nn/modulation.h"
 #include "nn/norm.h"
@@ -41,23 +42,21 @@ at::Tensor within_half(const at::Tensor& x) {
   return x.scalar_type() == at::kHalf ? at::clamp(x, -65504.0, 65504.0) : x;
 }
 
+// What one stream brings to the attention.
 struct Heads {
-  at::Tensor q, k, v;  // [batch, tokens, heads, head_dim]
+  nn::StreamHeads q, k;
+  at::Tensor v;  // [batch, tokens, heads, head_dim]
 };
 
-// The angles of every batch entry's tokens, one entry after the other.
-nn::RopeAngles for_batch(const nn::RopeAngles& angles, int64_t batch) {
-  if (batch == 1) return angles;
-  return {angles.cos.repeat({batch, 1}), angles.sin.repeat({batch, 1})};
-}
-
-at::Tensor attend(const Heads& heads, const DitContext& context) {
-  const int64_t batch = heads.q.size(0), tokens = heads.q.size(1);
-  const nn::RopeAngles angles = for_batch(context.rope, batch);
-  auto turned = [&](const at::Tensor& x) {
-    return nn::apply_interleaved_rope(x.flatten(0, 1), angles).unflatten(0, {batch, tokens});
-  };
-  return nn::joint_attention(turned(heads.q), turned(heads.k), heads.v, context.tokens);
+at::Tensor attend(const std::vector<Heads>& streams, const DitContext& context) {
+  std::vector<nn::StreamHeads> q, k;
+  std::vector<at::Tensor> v;
+  for (const Heads& heads : streams) {
+    q.push_back(heads.q), k.push_back(heads.k);
+    v.push_back(heads.v);
+  }
+  return nn::joint_attention(nn::joined_heads(q, context.rope), nn::joined_heads(k, context.rope),
+                             v.size() == 1 ? v.front() : at::cat(v, 1), context.tokens);
 }
 
 // The layers q, k and v of one stream and the norms of queries and keys.
@@ -88,7 +87,7 @@ class FluxHeads {
     std::vector<at::Tensor> qkv = group_->forward(x.flatten(0, 1));
     for (at::Tensor& part : qkv)
       part = part.unflatten(0, {x.size(0), x.size(1)}).unflatten(-1, {-1, head_dim_});
-    return {norm_q_.forward(qkv[0]), norm_k_.forward(qkv[1]), qkv[2]};
+    return {{qkv[0], &norm_q_}, {qkv[1], &norm_k_}, qkv[2]};
   }
 
   void list(std::vector<NamedLinear>& out, int group) {
@@ -182,9 +181,7 @@ class FluxDoubleBlock : public DitBlock {
     const std::vector<at::Tensor> image_mod = image_.modulation(context),
                                   text_mod = text_.modulation(context);
     const Heads image = image_.heads(state.image, image_mod), text = text_.heads(state.text, text_mod);
-    const at::Tensor attended =
-        attend({at::cat({text.q, image.q}, 1), at::cat({text.k, image.k}, 1), at::cat({text.v, image.v}, 1)},
-               context);
+    const at::Tensor attended = attend({text, image}, context);
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {
         image_.finish(state.image, attended.narrow(1, text_tokens, image_tokens), image_mod),
@@ -208,6 +205,19 @@ class FluxDoubleBlock : public DitBlock {
   FluxStream image_, text_;
 };
 
+// Both streams as one. What a single block gave lies so already.
+at::Tensor joined(const DitState& state) {  // -> [batch, tokens, width]
+  const at::Tensor &text = state.text, &image = state.image;
+  const int64_t tokens = text.size(1) + image.size(1);
+  const bool neighbours = text.is_alias_of(image) && text.strides() == image.strides() &&
+                          text.stride(2) == 1 && text.stride(1) == text.size(2) &&
+                          text.stride(0) == tokens * text.size(2) &&
+                          image.storage_offset() == text.storage_offset() + text.size(1) * text.size(2);
+  const bool follows_gradients = text.requires_grad() || image.requires_grad();
+  if (!neighbours || follows_gradients) return at::cat({text, image}, 1);
+  return text.as_strided({text.size(0), tokens, text.size(2)}, text.strides());
+}
+
 class FluxSingleBlock : public DitBlock {
  public:
   FluxSingleBlock(const FluxBlockConfig& config, const std::string& prefix, nn::WeightSource& source)
@@ -222,11 +232,11 @@ class FluxSingleBlock : public DitBlock {
   }
 
   DitState forward(const DitState& state, const DitContext& context) const override {
-    const at::Tensor x = at::cat({state.text, state.image}, 1);
+    const at::Tensor x = joined(state);
     const std::vector<at::Tensor> m = modulation_.forward(context.condition).chunk(3, -1);
     const at::Tensor normed = nn::modulated_norm(x, m[0], m[1], kNormEps);
     const at::Tensor inner = flux_mlp(mlp_, flux_rows(up_, normed));
-    const at::Tensor attended = attend(heads_.forward(normed), context);
+    const at::Tensor attended = attend({heads_.forward(normed)}, context);
     const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, at::cat({attended, inner}, -1))));
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {y.narrow(1, text_tokens, image_tokens), y.narrow(1, 0, text_tokens)};
@@ -258,6 +268,10 @@ class FluxSingleBlock : public DitBlock {
 
 }  // namespace
 
+int64_t flux_values_per_token(const FluxBlockConfig& config) {
+  return 7 * config.width + 2 * flux_up_width(config);
+}
+
 std::unique_ptr<DitBlock> make_flux_double_block(const FluxBlockConfig& config, const std::string& prefix,
                                                  nn::WeightSource& source) {
   return std::make_unique<FluxDoubleBlock>(config, prefix, source);
@@ -266,10 +280,6 @@ std::unique_ptr<DitBlock> make_flux_double_block(const FluxBlockConfig& config, 
 std::unique_ptr<DitBlock> make_flux_single_block(const FluxBlockConfig& config, const std::string& prefix,
                                                  nn::WeightSource& source) {
   return std::make_unique<FluxSingleBlock>(config, prefix, source);
-}
-
-int64_t flux_values_per_token(const FluxBlockConfig& config) {
-  return 7 * config.width + 2 * flux_up_width(config);
 }
 
 }  // namespace quaver::models
