@@ -18,7 +18,7 @@
 namespace quaver::models {
 namespace {
 
-constexpr int64_t kPictures = 2, kGridRows = 3, kGridCols = 5;
+constexpr int64_t kPictures = 2, kParallelRows = 3, kParallelCols = 5;
 at::Tensor seeded(const std::vector<int64_t>& shape, uint64_t seed) {
   return at::randn(shape, at::detail::createCPUGenerator(seed));
 }
@@ -34,10 +34,10 @@ struct ParallelCase {
 
 DitInput parallel_input(const Dit& model, int64_t text_tokens) {
   const DitInfo& info = model.info();
-  DitInput input{.latents = seeded({kPictures, kGridRows * kGridCols, info.channels}, 1),
+  DitInput input{.latents = seeded({kPictures, kParallelRows * kParallelCols, info.channels}, 1),
                  .text = seeded({kPictures, text_tokens, info.text_width}, 2),
                  .sigma = at::tensor({0.8125f, 0.25f}),
-                 .rope = model.rope(text_tokens, kGridRows, kGridCols)};
+                 .rope = model.rope(text_tokens, kParallelRows, kParallelCols)};
   if (info.pooled_width > 0) input.pooled = seeded({kPictures, info.pooled_width}, 3);
   if (info.takes_guidance) input.guidance = at::tensor({3.5f, 1.25f});
   return input;

@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <filesystem>
 #include <numeric>
 
+#include "formats/format.h"
 #include "nn/low_rank.h"
 #include "nn/memory_checkpoint.h"
 #include "nn/support.h"
@@ -201,6 +204,46 @@ TEST(LinearShard, GroupsOfLayersKeepTheirParts) {
     EXPECT_TRUE(near(results[0], output_of_rank(shard, y), kShardIn));
     EXPECT_TRUE(near(results[1], y, kShardIn));
   });
+}
+
+// The layer of a tool's folder that ranks divide along its columns, as a model of language models does; its
+// shape; none in folders that store experts together.
+std::optional<std::pair<std::string, Extent2d>> down_layer(const Checkpoint& checkpoint) {
+  const Format* format = detect_format(checkpoint);
+  if (!format) return std::nullopt;
+  for (const std::string& name : quantized_layers(checkpoint, *format))
+    if (name.ends_with("down_proj") || name.ends_with("o_proj"))
+      return std::pair(name, format->unpack(format->plan(checkpoint, name), checkpoint).shape);
+  return std::nullopt;
+}
+
+// F034, F038 as the tools write them: orders of activation, blocks, second levels, inputs of every kind.
+TEST(LinearShard, LayersOfEveryToolsFolder) {
+  std::vector<std::filesystem::path> folders;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(cat(QUAVER_TEST_DATA, "/fixtures/checkpoints")))
+    folders.push_back(entry.path());
+  std::atomic<int> compared = 0;
+  run_on_ranks(2, [&](const RankGroup* group) {
+    for (const std::filesystem::path& folder : folders) {
+      const auto checkpoint = open_hugging_face_folder(folder);
+      const auto layer = down_layer(*checkpoint);
+      if (!layer) continue;
+      const auto& [name, shape] = *layer;
+      const LinearShard shard = shard_of_columns(group, shape.cols, {share_of(group, shape.cols, 32)});
+      const LoadOptions alone{.exact_activations = true};
+      LoadOptions here = alone;
+      here.tensor_ranks = group;
+      const Linear whole = WeightSource(*checkpoint, alone).linear(name, shape.rows, shape.cols);
+      const Linear part =
+          WeightSource(*checkpoint, here).linear(name, shape.rows, shape.cols, Bias::kOptional, shard);
+      const at::Tensor x = randn({kShardTokens, shape.cols}, 3);
+      EXPECT_TRUE(near(part.forward(input_of_rank(shard, x)), whole.forward(x), shape.cols))
+          << folder.filename() << " " << name;
+      ++compared;
+    }
+  });
+  EXPECT_GT(compared, 2 * 40);
 }
 
 TEST(LinearShard, SharesAreNeighboursAndFillTheWhole) {
