@@ -3,6 +3,9 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "nn/gelu_beside.h"
 #include "nn/joined_heads.h"
 #include "nn/kernel_path.h"
 #include "nn/modulation.h"
@@ -81,6 +84,17 @@ TEST(JoinedHeadsCuda, GiveTheScoresOfTheExpressions) {
       EXPECT_TRUE(near(dot_products(fused(q).to(at::kDouble), fused(k).to(at::kDouble)),
                        dot_products(wide(q), wide(k)), static_cast<double>(dim), epsilon))
           << dtype << " " << dim;
+    }
+}
+
+TEST(GeluBesideCuda, IsThatOfFloat64) {
+  c10::InferenceMode no_gradients;
+  for (const auto& [dtype, epsilon] : kTypes)
+    for (auto [n, m] : {std::pair<int64_t, int64_t>{8, 16}, {64, 1024}, {3072, 12288}, {7, 9}}) {
+      const at::Tensor x = on_cuda({2, 5, n}, 1, dtype), inner = on_cuda({2, 5, m}, 2, dtype) * 3;
+      EXPECT_TRUE(
+          near(gelu_beside(x, inner), gelu_beside(x.to(at::kDouble), inner.to(at::kDouble)), 1, epsilon))
+          << dtype << " " << n;
     }
 }
 

@@ -21,7 +21,7 @@ struct DeviceHeads {
   float epsilon = 0;
 };
 
-// Sizes of heads that the kernel takes: multiples of 4 up to 512.
+// Sizes of heads that the kernel takes: multiples of 8 up to 256.
 bool turn_heads_takes(int64_t head_dim);
 
 // y = x / sqrt(mean(x^2) + epsilon) * weight, then pairs (2 j, 2 j + 1) turned in place; in float32, rounded

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "models/dit/flux_parts.h"
+#include "nn/gelu_beside.h"
 #include "nn/joined_heads.h"
 #include "nn/joint_attention.h"
 #include "nn/modulation.h"
@@ -235,9 +236,11 @@ class FluxSingleBlock : public DitBlock {
     const at::Tensor x = joined(state);
     const std::vector<at::Tensor> m = modulation_.forward(context.condition).chunk(3, -1);
     const at::Tensor normed = nn::modulated_norm(x, m[0], m[1], kNormEps);
-    const at::Tensor inner = flux_mlp(mlp_, flux_rows(up_, normed));
+    const at::Tensor inner = flux_rows(up_, normed);
     const at::Tensor attended = attend({heads_.forward(normed)}, context);
-    const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, at::cat({attended, inner}, -1))));
+    const at::Tensor both = mlp_ == FluxMlp::kGelu ? nn::gelu_beside(attended, inner)
+                                                   : at::cat({attended, flux_mlp(mlp_, inner)}, -1);
+    const at::Tensor y = within_half(nn::gated_sum(x, m[2], flux_rows(out_, both)));
     const int64_t text_tokens = state.text.size(1), image_tokens = state.image.size(1);
     return {y.narrow(1, text_tokens, image_tokens), y.narrow(1, 0, text_tokens)};
   }
