@@ -8,6 +8,7 @@
 
 #include "checkpoint/diffusers_folder.h"
 #include "diffusion/image_facts.h"
+#include "diffusion/lora_names.h"
 #include "diffusion/prompt.h"
 #include "diffusion/prompt_reader.h"
 #include "models/dit/dit.h"
@@ -27,6 +28,7 @@ struct ImageFamily {
   // Maps the change of the first block's input between two steps to that of the output, highest power first;
   // fitted on the family's largest model. Empty: taken as it is.
   std::initializer_list<double> cache_polynomial;
+  LoraSpellings lora = {};  // names of its own in LoRA files
 };
 
 std::span<const ImageFamily> image_families();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace quaver::diffusion {
 
@@ -20,11 +21,19 @@ struct ImageDefaults {
   double guidance_scale = 0;
 };
 
+// A LoRA that was loaded with the model.
+struct Adapter {
+  std::string name, path;
+  double scale = 1;     // how strongly, where a request that picks it doesn't say
+  bool always = false;  // runs where a request picks none
+};
+
 struct ImageFacts {
   std::string family;
   ImageDefaults defaults;
   int64_t unit = 16;  // width and height are multiples of it
   int64_t default_width = 0, default_height = 0;
+  std::vector<Adapter> adapters;
 };
 
 }  // namespace quaver::diffusion

@@ -13,6 +13,7 @@
 
 #include "diffusion/latents.h"
 #include "diffusion/pixels.h"
+#include "nn/low_rank.h"
 
 namespace quaver::diffusion {
 
@@ -32,6 +33,7 @@ ImageJob::ImageJob(const ImagePipeline& pipeline, std::vector<ImageSpec> specs)
       cols_(specs_.front().width / pipeline.facts().unit),
       cache_(pipeline.options().cache) {
   c10::InferenceMode no_gradients;
+  const nn::LowRankScope adapters(specs_.front().adapter_scales);
   positive_ = encode([](const ImageSpec& spec) { return std::string_view(spec.prompt); });
   if (specs_.front().guidance.branches() > 1)
     negative_ = encode([](const ImageSpec& spec) { return std::string_view(spec.negative_prompt); });
@@ -110,6 +112,7 @@ at::Tensor ImageJob::velocity() {
 
 void ImageJob::step() {
   c10::InferenceMode no_gradients;
+  const nn::LowRankScope adapters(specs_.front().adapter_scales);
   const double sigma = schedule_.sigmas.at(static_cast<size_t>(done_));
   const double next = schedule_.sigmas.at(static_cast<size_t>(done_) + 1);
   last_velocity_ = velocity();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "diffusion/lora.h"
 
 namespace quaver::diffusion {
 
@@ -61,12 +62,21 @@ std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder
   out->prompts_ = family.load_prompt_encoder(folder, plain);
   out->transformer_ = load_transformer(folder, options);
   check_fit(folder, *out->transformer_, *out->vae_);
+  out->add_adapters(family);
   ImageFacts& facts = out->facts_;
+  facts.adapters = options.adapters;
   facts.family = family.name;
   facts.defaults = family.defaults(out->transformer_->info());
   facts.unit = 2 * out->vae_->info().scale;
   facts.default_width = facts.default_height = out->vae_->info().sample_pixels / facts.unit * facts.unit;
   return out;
+}
+
+void ImagePipeline::add_adapters(const ImageFamily& family) {
+  if (options_.adapters.empty()) return;
+  std::vector<ComponentLinears> components = prompts_->linears();
+  components.push_back({"transformer", transformer_->linears()});
+  load_adapters(options_.adapters, components, family.lora, options_.load);
 }
 
 Schedule ImagePipeline::schedule(const ImageSpec& spec) const {
@@ -87,7 +97,7 @@ bool may_share_batch(const ImageSpec& a, const ImageSpec& b) {
   return a.width == b.width && a.height == b.height && a.steps == b.steps && a.text_tokens == b.text_tokens &&
          a.guidance.embedded == b.guidance.embedded && a.guidance.scale == b.guidance.scale &&
          (a.source == nullptr) == (b.source == nullptr) && (a.mask == nullptr) == (b.mask == nullptr) &&
-         a.strength == b.strength;
+         a.strength == b.strength && a.adapter_scales == b.adapter_scales;
 }
 
 }  // namespace quaver::diffusion

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "checkpoint/diffusers_folder.h"
 #include "diffusion/family.h"
@@ -23,6 +24,7 @@ struct ImagePipelineOptions {
   std::optional<at::ScalarType> vae_dtype;
   models::VaeOptions vae;
   StepCacheSettings cache;
+  std::vector<Adapter> adapters;
 };
 
 // Immutable once loaded; thread safe.
@@ -44,6 +46,7 @@ class ImagePipeline {
 
  private:
   ImagePipeline() = default;
+  void add_adapters(const ImageFamily& family);
 
   ImageFacts facts_;
   ImagePipelineOptions options_;

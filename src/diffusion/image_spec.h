@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "diffusion/guidance.h"
 #include "media/image.h"
@@ -23,6 +24,8 @@ struct ImageSpec {
   // same size, is white (128 and above).
   std::shared_ptr<const Image> source;
   std::shared_ptr<const GrayImage> mask;
+  // How strongly each of ImageFacts::adapters runs; empty: none does.
+  std::vector<double> adapter_scales;
   double strength = 1;  // share of the steps that a source goes through, above 0, at most 1
 };
 

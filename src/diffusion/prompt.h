@@ -8,7 +8,15 @@
 #include <string_view>
 #include <vector>
 
+#include "models/named_linear.h"
+
 namespace quaver::diffusion {
+
+// A component's layers, by checkpoint name.
+struct ComponentLinears {
+  std::string component;  // "text_encoder", "transformer"
+  std::vector<models::NamedLinear> linears;
+};
 
 struct PromptRows {
   at::Tensor text;                 // [1, tokens, text_width]
@@ -23,6 +31,8 @@ class PromptEncoder {
   virtual ~PromptEncoder() = default;
   // Error(kNonFinite) naming the component whose output is not finite.
   virtual PromptRows encode(std::string_view prompt, int64_t max_tokens) const = 0;
+  // The encoders' layers: for adapters, and not while encode runs.
+  virtual std::vector<ComponentLinears> linears() = 0;
 };
 
 // Error(kNonFinite) "<component> gave values that are not finite <where>" unless all are.

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "checkpoint/diffusers_folder.h"
+#include "diffusion/prompt.h"
 #include "diffusion/prompt_reader.h"
 #include "models/text_encoder/text_encoder.h"
 #include "nn/weight_source.h"
@@ -30,6 +31,7 @@ class EncoderComponent {
   void require_pooled() const;
   void require_any_length() const;  // a limit on tokens is that of another kind of encoder
 
+  ComponentLinears linears() { return {reader_.component, encoder_->linears()}; }
   int64_t max_tokens() const { return encoder_->info().max_tokens; }
 
   // Padded to as many tokens as the reader says where the transformer is to see `wanted`. Error(kNonFinite)

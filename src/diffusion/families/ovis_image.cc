@@ -55,6 +55,8 @@ class OvisPrompts : public PromptEncoder {
     return out;
   }
 
+  std::vector<ComponentLinears> linears() override { return {encoder_.linears()}; }
+
  private:
   EncoderComponent encoder_;
 };
