@@ -80,6 +80,39 @@ std::shared_ptr<const Picture> fitted(const std::shared_ptr<const Picture>& pict
       resize(*picture, static_cast<int>(size.width), static_cast<int>(size.height), filter));
 }
 
+std::string known_adapters(const diffusion::ImageFacts& facts) {
+  std::string names;
+  for (const diffusion::Adapter& adapter : facts.adapters)
+    names += cat(names.empty() ? "" : ", ", adapter.name);
+  return names.empty() ? "none was loaded when the model was" : cat("expected one of: ", names);
+}
+
+const diffusion::Adapter& chosen_adapter(const AdapterChoice& choice, const diffusion::ImageFacts& facts) {
+  constexpr size_t kShown = 200;
+  for (const diffusion::Adapter& adapter : facts.adapters)
+    if (choice.path.empty() ? adapter.name == choice.name : adapter.path == choice.path) return adapter;
+  if (choice.path.empty())
+    wrong("lora", "names '", choice.name.substr(0, kShown), "', ", known_adapters(facts));
+  // Requests must not make the server read files.
+  wrong("lora", "asks for a file; adapters are loaded with the model alone, ", known_adapters(facts));
+}
+
+// One for each adapter of the model; empty where none runs, so that such pictures share batches.
+std::vector<double> adapter_scales(const ImageRequest& request, const diffusion::ImageFacts& facts,
+                                   const ImageRequestLimits& limits) {
+  std::vector<double> scales(facts.adapters.size());
+  const diffusion::Adapter* chosen = request.adapter ? &chosen_adapter(*request.adapter, facts) : nullptr;
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const diffusion::Adapter& adapter = facts.adapters[i];
+    if (chosen ? &adapter == chosen : adapter.always) scales[i] = adapter.scale;
+  }
+  if (chosen && request.adapter->scale)
+    scales[static_cast<size_t>(chosen - facts.adapters.data())] =
+        in_range("lora", *request.adapter->scale, -limits.max_adapter_scale, limits.max_adapter_scale);
+  if (std::ranges::all_of(scales, [](double scale) { return scale == 0; })) scales.clear();
+  return scales;
+}
+
 void check_source(const ImageRequest& request) {
   if (request.mask && !request.source) wrong("mask_image", "needs an image that it masks");
   if (request.strength && !request.source) wrong("strength", "needs an image to start from");
@@ -118,6 +151,7 @@ std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& reques
       .seed = seed_of(request),
       .source = fitted(request.source, size, Resample::kLanczos),
       .mask = fitted(request.mask, size, Resample::kLanczos),
+      .adapter_scales = adapter_scales(request, facts, limits),
       .strength = strength};
   std::vector<diffusion::ImageSpec> specs(static_cast<size_t>(request.count), spec);
   // Past 2^63 - 1 the next seed is 0.

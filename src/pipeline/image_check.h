@@ -13,8 +13,8 @@ namespace quaver::pipeline {
 
 // One spec per picture. Throws Error(kInvalidInput) whose field is the request's: "prompt", "n", "size",
 // "num_inference_steps", "guidance_scale", "true_cfg_scale", "seed", "strength", "mask_image",
-// "max_sequence_length", "partial_images". Sizes are honoured or refused, never rounded: the refusal names
-// the nearest legal ones.
+// "max_sequence_length", "partial_images", "lora". Sizes are honoured or refused, never rounded: the refusal
+// names the nearest legal ones.
 std::vector<diffusion::ImageSpec> check_image_request(const ImageRequest& request,
                                                       const diffusion::ImagePipeline& model,
                                                       const ImageRequestLimits& limits);

@@ -18,7 +18,13 @@ namespace quaver::pipeline {
 struct ImageRequestLimits {
   int64_t max_pixels = 33'177'600;  // of all pictures of a request together
   int64_t max_steps = 200, max_count = 10, max_previews = 3;
-  double max_guidance = 20;
+  double max_guidance = 20, max_adapter_scale = 100;
+};
+
+// Which of the model's adapters a picture is made with.
+struct AdapterChoice {
+  std::string name, path;       // the one of this name, or that came from this path; the empty one counts not
+  std::optional<double> scale;  // unset: the adapter's own
 };
 
 // As clients write it; what is unset takes the model's default.
@@ -34,6 +40,7 @@ struct ImageRequest {
   std::shared_ptr<const Image> source;    // resized to width x height where it differs
   std::shared_ptr<const GrayImage> mask;  // the same; white is redone
   std::optional<double> strength;         // with a source; default 0.6
+  std::optional<AdapterChoice> adapter;   // unset: those that always run
   int64_t previews = 0;                   // how many, spread over the steps
   int64_t preview_side = 256;             // at most so many pixels wide and high
 };

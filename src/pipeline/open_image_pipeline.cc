@@ -49,9 +49,10 @@ std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipe
   const at::Device device = nn::parse_device(options.device);
   const diffusion::StepCacheSettings cache = diffusion::parse_step_cache(options.cache);
   const DiffusersFolder folder = DiffusersFolder::open(options.model);
-  return diffusion::ImagePipeline::load(
-      folder,
-      {.load = load_options(options, folder, device), .vae = {.tile = options.vae_tiling}, .cache = cache});
+  return diffusion::ImagePipeline::load(folder, {.load = load_options(options, folder, device),
+                                                 .vae = {.tile = options.vae_tiling},
+                                                 .cache = cache,
+                                                 .adapters = options.adapters});
 }
 
 std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "nn/weight_source.h"
 #include "pipeline/image_check.h"
@@ -26,6 +27,7 @@ struct ImagePipelineOptions {
   // and a picture would depend on its company.
   std::string cache = "none";
   bool vae_tiling = false;
+  std::vector<diffusion::Adapter> adapters;  // loaded with the model; with names of their own
   ImageRequestLimits limits;
 };
 

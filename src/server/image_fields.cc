@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "server/errors.h"
+#include "server/lora_field.h"
 
 namespace quaver::server {
 namespace {
@@ -81,7 +82,6 @@ void refuse_what_is_not_there(Fields& fields) {
     const char* what;
   };
   static constexpr std::array kRows = {
-      Row{"lora", "a LoRA adapter"},
       Row{"layers", "layered pictures"},
       Row{"flow_shift", "another shift of the schedule"},
       Row{"guidance_scale_2", "a second expert's guidance"},
@@ -139,6 +139,7 @@ void read_image_parameters(Fields& fields, pipeline::ImageRequest& request) {
                                   fields.number("true_cfg_scale", scale), fields.number("cfg_scale", scale));
   request.strength = fields.number("strength");
   if (auto seed = fields.integer("seed", {0, INT64_MAX})) request.seed = static_cast<uint64_t>(*seed);
+  request.adapter = read_lora(fields);
   read_extra_arguments(fields, request);
   refuse_what_is_not_there(fields);
 }

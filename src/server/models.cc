@@ -26,11 +26,15 @@ ordered_json permission(const std::string& name, int64_t created) {
 
 // What a request for pictures may leave out, and what sizes are legal.
 ordered_json pictures_json(const diffusion::ImageFacts& facts) {
+  ordered_json adapters = ordered_json::array();
+  for (const diffusion::Adapter& adapter : facts.adapters)
+    adapters.push_back({{"name", adapter.name}, {"scale", adapter.scale}, {"always", adapter.always}});
   return {{"size_unit", facts.unit},
           {"default_size", cat(facts.default_width, "x", facts.default_height)},
           {"num_inference_steps", facts.defaults.steps},
           {"guidance_scale", facts.defaults.guidance_scale},
-          {"max_sequence_length", facts.defaults.text_tokens}};
+          {"max_sequence_length", facts.defaults.text_tokens},
+          {"adapters", std::move(adapters)}};
 }
 
 ordered_json model_json(const ServedModel& model, const std::string& name, int64_t created) {

@@ -37,7 +37,8 @@ class FakeImagePipeline : public pipeline::ImagePipeline {
                            .guidance_scale = 3.5},
               .unit = 16,
               .default_width = 32,
-              .default_height = 32};
+              .default_height = 32,
+              .adapters = {{.name = "style", .path = "/loras/style.safetensors", .scale = 0.5}}};
     thread_ = std::thread([this] { work(); });
   }
   ~FakeImagePipeline() override {
@@ -136,6 +137,9 @@ class FakeImagePipeline : public pipeline::ImagePipeline {
     refuse_if(width < 1 || height < 1 || width > 65536 || height > 65536, "size");
     refuse_if(width % facts_.unit != 0 || height % facts_.unit != 0, "size");
     refuse_if(width * height * request.count > max_pixels, "size");
+    refuse_if(request.adapter && request.adapter->name != facts_.adapters.front().name &&
+                  request.adapter->path != facts_.adapters.front().path,
+              "lora");
     refuse_if(request.strength && (!request.source || *request.strength <= 0 || *request.strength > 1),
               "strength");
     refuse_if(request.text_tokens && (*request.text_tokens < 1 || *request.text_tokens > 512),

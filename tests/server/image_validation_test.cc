@@ -71,6 +71,13 @@ std::vector<Case> numbers() {
       {{{"flow_shift", 3}}, "flow_shift", ""},
       {{{"layers", 4}}, "layers", ""},
       {{{"lora", {{"name", "x"}}}}, "lora", ""},
+      {{{"lora", {{"local_path", "/etc/passwd"}}}}, "lora", ""},
+      {{{"lora", {{"scale", 1}}}}, "lora.name", "missing"},
+      {{{"lora", {{"name", "style"}, {"lora_name", "style"}}}}, "lora.lora_name", "value_error"},
+      {{{"lora", {{"name", "style"}, {"scale", "strong"}}}}, "lora.scale", "float_parsing"},
+      {{{"lora", {{"name", "style"}, {"int_id", 0}}}}, "lora.int_id", "greater_than_equal"},
+      {{{"lora", {{"name", "style"}, {"weight", 1}}}}, "lora.weight", "extra_forbidden"},
+      {{{"lora", json::array({"style"})}}, "lora", "dict_type"},
       {{{"system_prompt", "x"}}, "system_prompt", ""},
       {{{"resolution", 640}}, "resolution", ""},
       {{{"extra_params", {{"cfg_interval", 1}}}}, "extra_params.cfg_interval", "extra_forbidden"},
@@ -135,7 +142,8 @@ TEST(ImageValidation, F088_EditsNameTheField) {
   expect_refusal(t.edit(with("guidance_scale", "inf")), "guidance_scale", "finite_number", "inf");
   expect_refusal(t.edit(with("seed", "9223372036854775808")), "seed", "int_type", "2^63");
   expect_refusal(t.edit(with("response_format", "file")), "response_format", "literal_error", "file");
-  expect_refusal(t.edit(with("lora", "{\"name\": 1}")), "lora", "", "lora");
+  expect_refusal(t.edit(with("lora", "{\"name\": 1}")), "lora.name", "string_type", "lora");
+  expect_refusal(t.edit(with("lora", "style")), "lora", "dict_type", "lora");
   expect_refusal(t.edit({image, image}), "image", "", "two");
   expect_refusal(t.edit({image, {"url", "data:image/png;base64,AAAA", ""}}), "url", "", "two");
   expect_refusal(t.edit({image, {"note", "x", "file.txt"}}), "note", "", "a stray file");

@@ -63,6 +63,25 @@ TEST(Images, EveryFieldReachesThePipeline) {
   EXPECT_EQ(seen.count, 1);
 }
 
+TEST(Images, AnAdapterIsPickedUnderAnyOfItsNames) {
+  PictureServer t;
+  const FormField image{"image", png_of(painted(16, 16, 1)), "a.png"};
+  for (const json& lora :
+       {json{{"name", "style"}, {"scale", 0.25}}, json{{"adapter", "style"}, {"lora_scale", 0.25}},
+        json{{"lora_path", "/loras/style.safetensors"}, {"scale", 0.25}, {"lora_int_id", 7}}}) {
+    ASSERT_EQ(t.generate({{"lora", lora}}).status, 200) << lora;
+    ASSERT_EQ(t.chat({{"extra_body", {{"lora", lora}}}}).status, 200) << lora;
+    ASSERT_EQ(t.edit({image, {"lora", lora.dump(), ""}}).status, 200) << lora;
+  }
+  for (const pipeline::ImageRequest& seen : t.pipeline.seen()) EXPECT_EQ(seen.adapter->scale, 0.25);
+  EXPECT_EQ(t.pipeline.seen().at(0).adapter->name, "style");
+  EXPECT_EQ(t.pipeline.seen().at(6).adapter->path, "/loras/style.safetensors");
+  for (const json& none : {json(nullptr), json(""), json("None"), json::object()}) {
+    ASSERT_EQ(t.generate({{"lora", none}}).status, 200) << none;
+    EXPECT_FALSE(t.pipeline.seen().back().adapter) << none;
+  }
+}
+
 TEST(Images, DefaultsOfTheOperatorStandBehindTheRequest) {
   ServerOptions options = test_options();
   options.default_sampling_params = {
@@ -317,11 +336,13 @@ TEST(Images, F091_RoutesOfTextAreNotThereAndSaySo) {
   const json model = HttpClient(t.server.port()).request("GET", "/v1/models").parsed().at("data")[0];
   EXPECT_EQ(model.at("capabilities"), json({"image_generation", "image_edit"}));
   EXPECT_TRUE(model.at("max_model_len").is_null());
-  EXPECT_EQ(model.at("image_generation"), (json{{"size_unit", 16},
-                                                {"default_size", "32x32"},
-                                                {"num_inference_steps", 4},
-                                                {"guidance_scale", 3.5},
-                                                {"max_sequence_length", 512}}));
+  EXPECT_EQ(model.at("image_generation"),
+            (json{{"size_unit", 16},
+                  {"default_size", "32x32"},
+                  {"num_inference_steps", 4},
+                  {"guidance_scale", 3.5},
+                  {"max_sequence_length", 512},
+                  {"adapters", json::array({{{"name", "style"}, {"scale", 0.5}, {"always", false}}})}}));
 }
 
 TEST(Images, F090_UnknownModelNames) {
