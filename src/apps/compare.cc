@@ -7,6 +7,7 @@
 
 #include "apps/commands.h"
 #include "apps/interrupt.h"
+#include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/picture_files.h"
 #include "apps/picture_flags.h"
@@ -27,6 +28,7 @@ constexpr double kDifferenceGain = 8;
 
 struct VariantFlags {
   std::string model, quantization, cache = "none", dtype = "auto", load_format = "default";
+  std::vector<std::string> loras;
 };
 
 struct CompareFlags {
@@ -108,7 +110,8 @@ std::shared_ptr<const diffusion::ImagePipeline> load_variant(const CompareFlags&
                                      .quantization = variant.quantization,
                                      .rounding = quantize::online_rounding,
                                      .cache = variant.cache,
-                                     .vae_tiling = flags.vae.vae_tiling});
+                                     .vae_tiling = flags.vae.vae_tiling,
+                                     .adapters = adapters_of({.files = variant.loras})});
 }
 
 struct LatentShape {
@@ -164,8 +167,11 @@ class CompareRun {
 
  private:
   static eval::VariantSettings settings_of(const VariantFlags& flags) {
-    return {
-        .model = flags.model, .quantization = flags.quantization, .cache = flags.cache, .dtype = flags.dtype};
+    return {.model = flags.model,
+            .quantization = flags.quantization,
+            .cache = flags.cache,
+            .dtype = flags.dtype,
+            .loras = flags.loras};
   }
 
   std::optional<eval::ImageRun> run_reference() {
@@ -307,6 +313,7 @@ void add_variant_flags(CLI::App& app, const std::string& side, VariantFlags& var
   add_flag(app, side + "-model", variant.model, "default: --model");
   add_quantization(app, variant.quantization, both_spellings(side + "-quantization"));
   add_cache_flag(app, side + "-cache", variant.cache);
+  add_lora_flag(app, side + "-lora", variant.loras);
   add_flag(app, side + "-dtype", variant.dtype, "of activations: auto, float32, bfloat16 or float16");
   app.add_option(both_spellings(side + "-load-format"), variant.load_format, "accepted for compatibility")
       ->check(CLI::IsMember({"default"}));

@@ -5,6 +5,7 @@
 #include "apps/answer.h"
 #include "apps/commands.h"
 #include "apps/generate_image.h"
+#include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/model_kind.h"
 #include "apps/text_flags.h"
@@ -19,6 +20,7 @@ struct GenerateFlags {
   std::string prompt;
   PictureJob picture;
   PictureModelFlags picture_model;
+  LoraFlags lora;
 };
 
 int complete_text(const GenerateFlags& flags) {
@@ -50,6 +52,7 @@ int draw_picture(const GenerateFlags& flags, const std::string& name) {
   job.model.rounding = flags.model.rounding;
   job.model.cache = flags.picture_model.cache;
   job.model.vae_tiling = flags.picture_model.vae_tiling;
+  job.model.adapters = adapters_of(flags.lora);
   return generate_pictures(job);
 }
 
@@ -82,13 +85,15 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
   add_flag(app, "mask-image", flags.picture.mask_image, "with --image: white is drawn anew, the rest stays");
   app.add_option("--strength", flags.picture.strength,
                  "with --image: share of the steps that it goes through, above 0 to 1; default 0.6");
+  add_lora_flags(app, flags.lora);
   add_cache_flag(app, "cache", flags.picture_model.cache);
   add_vae_flags(app, flags.picture_model);
   add_switch(app, "quiet", flags.picture.quiet, "no progress; print the paths alone");
   group_under(app, kForPictures,
               {"output", "negative-prompt", "size", "width", "height", "num-inference-steps",
                "guidance-scale", "true-cfg-scale", "num-images-per-prompt", "max-sequence-length", "image",
-               "mask-image", "strength", "cache", "vae-use-tiling", "vae-use-slicing", "quiet"});
+               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "vae-use-tiling",
+               "vae-use-slicing", "quiet"});
 }
 
 }  // namespace

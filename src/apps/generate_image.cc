@@ -7,6 +7,7 @@
 #include <set>
 
 #include "apps/interrupt.h"
+#include "apps/lora_flags.h"
 #include "apps/model_hash.h"
 #include "apps/picture_files.h"
 #include "apps/terminal_picture.h"
@@ -54,6 +55,8 @@ TextMetadata metadata_of(const diffusion::ImageSpec& spec, const diffusion::Imag
   if (!only_true && spec.guidance.branches() > 1)
     text.emplace_back("true_cfg_scale", cat(spec.guidance.scale));
   if (spec.source) text.emplace_back("strength", cat(spec.strength));
+  if (const std::string lora = adapters_text(facts.adapters, spec.adapter_scales); !lora.empty())
+    text.emplace_back("lora", lora);
   text.emplace_back("size", cat(spec.width, "x", spec.height));
   text.emplace_back("model", name);
   text.emplace_back("model_hash", hash);

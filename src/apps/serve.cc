@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/commands.h"
+#include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/model_kind.h"
 #include "apps/picture_flags.h"
@@ -26,6 +27,7 @@ struct ServeFlags {
   server::ServerOptions server;
   std::string default_sampling_params;
   PictureModelFlags vae;
+  LoraFlags lora;
   bool omni = false, no_access_log = false;
 };
 
@@ -34,7 +36,9 @@ void group_flags(CLI::App& app) {
               {"kv-cache-dtype", "kv-cache-memory", "max-model-len", "tie-embeddings",
                "max-num-batched-tokens", "block-size", "enable-prefix-caching", "enable-chunked-prefill",
                "max-logprobs", "tool-call-parser", "trust-request-chat-template"});
-  group_under(app, kForPictures, {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size"});
+  group_under(app, kForPictures,
+              {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size", "lora", "lora-path",
+               "lora-scale", "lora-modules"});
 }
 
 server::Server* g_server = nullptr;
@@ -64,6 +68,7 @@ std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool 
   options.rounding = flags.model.rounding;
   options.cache = flags.vae.cache;
   options.vae_tiling = flags.vae.vae_tiling;
+  options.adapters = adapters_of(flags.lora);
   return pipeline::open_image_pipeline(options);
 }
 
@@ -128,6 +133,8 @@ void add_engine_flags(CLI::App& app, ServeFlags& flags) {
 void add_picture_flags(CLI::App& app, ServeFlags& flags) {
   add_cache_flag(app, "cache", flags.vae.cache);
   add_vae_flags(app, flags.vae);
+  add_lora_flags(app, flags.lora);
+  add_lora_modules_flag(app, flags.lora);
   app.add_option(both_spellings("max-generated-image-size"), flags.images.limits.max_pixels,
                  "most pixels of a request's pictures together")
       ->check(CLI::PositiveNumber)

@@ -12,6 +12,7 @@ namespace quaver::eval {
 
 struct VariantSettings {
   std::string model, quantization, cache, dtype;  // as given
+  std::vector<std::string> loras;                 // files, with their scales
 };
 
 struct ImageReport {

@@ -94,11 +94,17 @@ std::string curve(const std::vector<Difference>& steps) {
              "\" text-anchor=\"middle\">relative L2 of the latents after each step</text></svg>\n");
 }
 
+std::string model_text(const VariantSettings& variant) {
+  std::string text = variant.model;
+  for (const std::string& lora : variant.loras) text += cat(" + ", lora);
+  return text;
+}
+
 std::string variant_row(const char* label, const VariantSettings& variant, const ImageRun& run) {
   double seconds = 0;
   for (const double s : run.seconds) seconds += s / static_cast<double>(run.seconds.size());
   const std::optional<int64_t>& peak = run.peak_bytes.front();
-  return cat("<tr><td>", label, "</td><td>", escaped(variant.model), "</td><td>",
+  return cat("<tr><td>", label, "</td><td>", escaped(model_text(variant)), "</td><td>",
              escaped(variant.quantization.empty() ? "as stored" : variant.quantization), "</td><td>",
              escaped(variant.cache), "</td><td>", escaped(variant.dtype), "</td><td class=\"n\">",
              number(seconds), "</td><td class=\"n\">", peak ? cat(*peak >> 20) : "-", "</td></tr>\n");

@@ -22,7 +22,8 @@ json settings_json(const char* label, const VariantSettings& variant) {
           {"quantization_config", nullptr},
           {"diffusion_load_format", "default"},
           {"cache", variant.cache},
-          {"dtype", variant.dtype}};
+          {"dtype", variant.dtype},
+          {"lora", variant.loras}};
 }
 
 json generation_json(const ImageRun& run) {
