@@ -182,8 +182,8 @@ void refuse_flags(const CLI::App& app, std::initializer_list<const char*> names,
 void fit_to_model(const CLI::App& app, JobOptions& job) {
   if (!DiffusersFolder::is(job.model))
     return refuse_flags(app,
-                        {"--calib_samples", "--num_inference_steps", "--guidance_scale", "--width",
-                         "--height", "--max_sequence_length"},
+                        {"--quantize_text_encoder", "--calib_samples", "--num_inference_steps",
+                         "--guidance_scale", "--width", "--height", "--max_sequence_length"},
                         job.model, "makes text");
   refuse_flags(app, {"--seqlen", "--allow_small_dataset"}, job.model, "makes pictures");
   if (app.get_option("--nsamples")->count() > 0) job.trajectory.prompts = job.calibration.nsamples;
@@ -235,6 +235,9 @@ void add_scheme_flags(CLI::App& app, QuantizeFlags& flags) {
       "this mean");
   add_flag(app, "options", flags.options,
            "with --avg_bits: schemes to mix, \"W2A16,W4A16\"; default: the widths of --scheme's family");
+  add_switch(
+      app, "quantize_text_encoder", flags.job.text_encoders,
+      "picture models: what reads the prompts too, layers named text_encoder. ..., text_encoder_2. ...");
   add_switch(app, "quant_lm_head", flags.job.rules.quant_head,
              "quantize the head too, where it is not tied to the embedding");
   app.add_option("--kv_cache_dtype,--kv-cache-dtype,--static_kv_dtype,--static-kv-dtype",

@@ -45,6 +45,8 @@ class BlockModel {
   // The folder of a pipeline that the model is part of, and its name there; empty: it stands alone.
   virtual std::filesystem::path pipeline() const { return {}; }
   virtual std::string component() const { return {}; }
+  // Stands before its layers' names where other models of the job are spoken of too: "text_encoder_2.".
+  virtual std::string scope() const { return {}; }
 };
 
 // How models of a job compute and where.
@@ -55,7 +57,9 @@ struct BlockModelOptions {
   TrajectoryOptions trajectory;  // of picture models
 };
 
-// A language model, or the transformer of a pipeline's folder.
-std::unique_ptr<BlockModel> open_block_model(const BlockModelOptions& options);
+// A language model, or the transformer of a pipeline's folder; behind it, `with_text_encoders`, what reads
+// the pipeline's prompts. Error(kInvalidInput) where a language model is asked for text encoders.
+std::vector<std::unique_ptr<BlockModel>> open_block_models(const BlockModelOptions& options,
+                                                           bool with_text_encoders);
 
 }  // namespace quaver::quantize

@@ -1,39 +1,27 @@
 #include "quantize/job.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <map>
 #include <memory>
+#include <set>
+#include <utility>
 
 #include "base/cpu_features.h"
 #include "base/error.h"
 #include "base/remove_tree.h"
-#include "checkpoint/staged_tensors.h"
 #include "formats/format.h"
-#include "nn/weight_source.h"
-#include "quantize/block_facts.h"
 #include "quantize/block_model.h"
 #include "quantize/export.h"
-#include "quantize/head_rows.h"
 #include "quantize/job_plan.h"
-#include "quantize/job_recipe.h"
-#include "quantize/layer_rounding.h"
+#include "quantize/model_job.h"
 #include "quantize/output_folder.h"
-#include "quantize/staged_checkpoint.h"
 
 namespace quaver::quantize {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
+using JobClock = std::chrono::steady_clock;
 
 int64_t peak_memory_bytes() {
   struct rusage usage = {};
@@ -48,48 +36,43 @@ const Format& writable_format(const std::string& name) {
   return *format;
 }
 
-std::string part_name(int64_t block) {
-  std::string digits = std::to_string(block);
-  return cat("block-", std::string(digits.size() < 5 ? 5 - digits.size() : 0, '0'), digits);
+void refuse_source_as_target(const JobOptions& options) {
+  namespace fs = std::filesystem;
+  require(!fs::exists(options.output_dir) || !fs::equivalent(options.output_dir, options.model),
+          ErrorKind::kInvalidInput, "--output_dir ", options.output_dir.string(),
+          " is the model's own folder");
 }
 
+// A model, or several of one pipeline.
 class Job {
  public:
   Job(const JobOptions& options, const JobListener& listener)
-      : options_(options),
-        listener_(listener),
-        format_(writable_format(options.format)),
-        load_{.compute_dtype = tuning_dtype(options.device),
-              .device = options.device,
-              .keep_quantized = false,
-              .plain_values = true},
-        model_(open_block_model({.path = options.model,
-                                 .load = load_,
-                                 .text = options.calibration,
-                                 .trajectory = options.trajectory})),
-        source_(model_->source()) {
-    require(!model_->is_quantized(), ErrorKind::kInvalidInput, source_.path().string(),
-            " is quantized already; quantize the original model");
+      : options_(options), listener_(listener), format_(writable_format(options.format)) {
+    std::vector<std::unique_ptr<BlockModel>> models = open_block_models({.path = options.model,
+                                                                         .load = job_load_options(options),
+                                                                         .text = options.calibration,
+                                                                         .trajectory = options.trajectory},
+                                                                        options.text_encoders);
+    for (const auto& model : models)
+      require(!model->is_quantized(), ErrorKind::kInvalidInput, model->source().path().string(),
+              " is quantized already; quantize the original model");
+    refuse_source_as_target(options_);
+    require_free_output(options_.output_dir, options_.resume, options_.overwrite);
+    std::vector<std::vector<LayerDecision>> decided = decide_models(options_, models);
+    for (size_t i = 0; i < models.size(); ++i)
+      parts_.push_back(
+          plan_model_job(options_, listener_, format_, std::move(models[i]), std::move(decided[i])));
   }
 
   RunReport run() {
-    auto start = Clock::now();
-    refuse_source_as_target();
-    require_free_output(options_.output_dir, options_.resume, options_.overwrite);
-    plan_ = plan_job({.options = options_,
-                      .format = format_,
-                      .model = *model_,
-                      .load_block = [this](int64_t block) { return source_block(block); }},
-                     *listener_.progress);
-    if (listener_.on_plan) listener_.on_plan(plan_.in_order);
-    if (plan_.calibrated) calibrate();
-    OutputFolder folder(options_.output_dir, job_fingerprint(options_, *model_, plan_), options_.resume,
-                        options_.overwrite);
-    staged_ = std::make_unique<StagedTensors>(folder.staging());
-    if (plan_.calibrated) start_chains();
-    for (int64_t block = 0; block < num_blocks(); ++block) process_block(block);
-    report_.bytes = write_result(folder.result());
-    report_.seconds = seconds_since(start);
+    const auto start = JobClock::now();
+    if (listener_.on_plan) listener_.on_plan(all_decisions());
+    // What can't be calibrated leaves no folder behind.
+    if (!options_.resume) parts_.front()->calibrate(report_);
+    OutputFolder folder(options_.output_dir, fingerprint(), options_.resume, options_.overwrite);
+    run_parts(folder.staging());
+    write_result(folder.result());
+    report_.seconds = std::chrono::duration<double>(JobClock::now() - start).count();
     report_.peak_memory_bytes = peak_memory_bytes();
     write_reports(report_, folder.result());
     folder.publish();
@@ -98,259 +81,56 @@ class Job {
   }
 
  private:
-  // Where it is quantized, the head is one more block behind the others, whose one layer has its full name.
-  int64_t num_blocks() const { return model_->num_blocks() + (quantizes_head() ? 1 : 0); }
-  bool is_head(int64_t block) const { return block == model_->num_blocks(); }
-  bool quantizes_head() const {
-    return model_->language_model() != nullptr && plan_.quantizes(model_->language_model()->info().head);
-  }
-  int64_t vocab_size() const { return model_->language_model()->info().vocab_size; }
-
-  std::string block_prefix(int64_t block) const { return is_head(block) ? "" : model_->block_prefix(block); }
-
-  std::unique_ptr<models::DecoderBlock> source_block(int64_t block) const {
-    nn::WeightSource source(source_, load_);
-    return is_head(block) ? model_->language_model()->make_head(source) : model_->make_block(block, source);
+  std::vector<LayerDecision> all_decisions() const {
+    std::vector<LayerDecision> all;
+    for (const auto& part : parts_)
+      for (LayerDecision decision : part->plan().in_order) {
+        decision.name = part->model().scope() + decision.name;
+        all.push_back(std::move(decision));
+      }
+    return all;
   }
 
-  // The source's tensors of a block; the head's are replaced or copied at the end.
-  std::vector<std::string> tensors_of(int64_t block) const {
-    std::vector<std::string> names;
-    if (is_head(block)) return names;
-    for (const TensorInfo& info : source_.tensors())
-      if (info.name.starts_with(block_prefix(block))) names.push_back(info.name);
-    return names;
+  // That of the first model, and under their names those of the others.
+  json fingerprint() const {
+    json all = parts_.front()->fingerprint();
+    all["quantize_text_encoder"] = options_.text_encoders;
+    for (const auto& part : parts_)
+      if (part != parts_.front()) all[part->model().component()] = part->fingerprint();
+    return all;
   }
 
-  void refuse_source_as_target() const {
-    namespace fs = std::filesystem;
-    require(!fs::exists(options_.output_dir) || !fs::equivalent(options_.output_dir, options_.model),
-            ErrorKind::kInvalidInput, "--output_dir ", options_.output_dir.string(),
-            " is the model's own folder");
-  }
-
-  void calibrate() {
-    report_.calibration = model_->calibrate(*listener_.progress);
-    if (listener_.on_calibration) listener_.on_calibration(report_.calibration);
-  }
-
-  void start_chains() {
-    exact_ = model_->first_inputs();
-    quantized_.rows = exact_.rows.clone();
-  }
-
-  void process_block(int64_t block) {
-    auto start = Clock::now();
-    std::string part = part_name(block);
-    if (is_head(block) && plan_.calibrated) draw_positions();
-    if (!staged_->has(part)) {
-      BlockReport made = quantize_block(block);
-      made.seconds = seconds_since(start);
-      stage(block, made);
-      finish_block(made);
-    } else {
-      if (plan_.calibrated && !is_head(block)) advance_exact_chain(*source_block(block), block);
-      finish_block(block_report_from_json(parse_json(staged_->metadata(part).at("report"), part), part));
-    }
-    layers_.clear();
-    if (plan_.calibrated && !is_head(block)) advance_quantized_chain(block);
-    for (const std::string& name : tensors_of(block)) source_.release(name);
-  }
-
-  void draw_positions() {
-    const int64_t count = head_positions(vocab_size(), options_.tune.batch_size, exact_.seqlen());
-    exact_ = drawn_positions(exact_, count, options_.tune.seed);
-    quantized_ = drawn_positions(quantized_, count, options_.tune.seed);
-  }
-
-  void finish_block(BlockReport report) {
-    report_.blocks.push_back(std::move(report));
-    const BlockReport& last = report_.blocks.back();
-    listener_.progress->update(last.index + 1, num_blocks(), loss_note(last));
-    if (listener_.on_block) listener_.on_block(last);
-  }
-
-  static std::string loss_note(const BlockReport& block) {
-    if (block.loss_before == 0) return "";
-    char text[96];
-    std::snprintf(text, sizeof text, "loss %.2e -> %.2e", block.loss_before, block.loss_after);
-    return text;
-  }
-
-  BlockReport quantize_block(int64_t index) {
-    BlockReport report{.index = index};
-    std::unique_ptr<models::DecoderBlock> block = source_block(index);
-    for (auto& linear : block->linears()) {
-      const LayerDecision& decision = plan_.decisions.at(block_prefix(index) + linear.name);
-      report.layers.push_back({.name = decision.name,
-                               .scheme_name = to_string(decision.scheme),
-                               .scheme = decision.scheme,
-                               .remark = decision.reason});
-      if (decision.scheme.bits != 16)
-        layers_.push_back({.layer = linear,
-                           .scheme = storable(decision.scheme),
-                           .activation = form_of(decision.scheme, format_).activation,
-                           .result = nullptr});
-    }
-    share_largest_weights();
-    if (plan_.calibrated) observe(*block, index, report);
-    if (options_.method == Method::kAutoRound)
-      tune(*block, index, report);
-    else
-      round_layers(index);
-    return report;
-  }
-
-  Scheme storable(Scheme scheme) const {
-    scheme.zero_from_one = !scheme.sym && format_.smallest_zero_point > 0;
-    return scheme;
-  }
-
-  // Tuning would only find out from its loss, which names no tensor.
-  void require_finite_weights(int64_t block) const {
-    for (const TunedLayer& layer : layers_)
-      require(std::isfinite(layer.layer.linear->dense_weight().abs().max().item<double>()),
-              ErrorKind::kBadFile, block_prefix(block), layer.layer.name,
-              ".weight: holds a value that is not finite");
-  }
-
-  void tune(models::DecoderBlock& block, int64_t index, BlockReport& report) {
-    require_finite_weights(index);
-    if (layers_.empty()) return;
-    auto on_step = [&](int64_t step, double) {
-      listener_.progress->update(index * options_.tune.iters + step, num_blocks() * options_.tune.iters,
-                                 report_.blocks.empty() ? "" : loss_note(report_.blocks.back()));
-    };
-    std::unique_ptr<models::DecoderBlock> exact_head = is_head(index) ? source_block(index) : nullptr;
-    const TuneTarget target = exact_head ? head_target(*exact_head, exact_, vocab_size()) : target_of(exact_);
-    BlockLoss loss = tune_block(block, layers_, quantized_, target, options_.tune, index, on_step);
-    report.loss_before = loss.before;
-    report.loss_after = loss.after;
-    report.best_step = loss.best_step;
-  }
-
-  // Layers that engines fuse have one scale over their groups' scales, so that of the largest weight.
-  void share_largest_weights() {
-    std::map<int, float> largest;
-    for (const TunedLayer& layer : layers_) {
-      float& value = largest[layer.layer.fusion_group];
-      if (layer.scheme.data_type == DataType::kNvFp)
-        value = std::max(value, layer.layer.linear->dense_weight().abs().max().item<float>());
-    }
-    for (TunedLayer& layer : layers_) layer.shared_amax = largest[layer.layer.fusion_group];
-  }
-
-  // Fills in what the calibration says of each layer's input, and advances the exact chain.
-  void observe(models::DecoderBlock& block, int64_t index, BlockReport& report) {
-    BlockFacts facts = advance_exact_chain(block, index);
-    largest_kv_ = facts.largest_kv;
-    for (TunedLayer& layer : layers_) {
-      const InputFacts& seen = facts.inputs[layer.layer.name];
-      layer.importance = seen.squares;
-      set_input_scale(layer.activation, seen.largest);
-      if (seen.chosen) continue;
-      for (LayerReport& line : report.layers)
-        if (line.name == block_prefix(index) + layer.layer.name)
-          line.remark = "no calibration token chose this expert: rounded under those that suit it best";
+  void run_parts(const std::filesystem::path& staging) {
+    JobPlace place;
+    for (const auto& part : parts_) place.all_blocks += part->num_blocks();
+    for (const auto& part : parts_) {
+      part->run(staging / part->model().component(), place, report_);
+      place.first_block += part->num_blocks();
     }
   }
 
-  // Runs the original block over the calibration rows.
-  BlockFacts advance_exact_chain(models::DecoderBlock& block, int64_t index) {
-    return observe_facts(block, exact_, is_head(index) ? nullptr : &exact_, options_.tune.batch_size);
-  }
-
-  void round_layers(int64_t block) {
-    for (TunedLayer& layer : layers_) {
-      auto result = std::make_shared<QuantWeight>(
-          round_layer(layer, rounding_method(options_.method), block_prefix(block) + layer.layer.name));
-      result->activation = layer.activation;
-      layer.result = std::move(result);
-    }
-  }
-
-  void stage(int64_t block, BlockReport& report) {
-    std::string prefix = block_prefix(block);
-    std::vector<NamedTensor> tensors;
-    for (const TunedLayer& layer : layers_) {
-      validate(*layer.result, prefix + layer.layer.name);
-      for (NamedTensor& tensor : format_.pack(*layer.result, prefix + layer.layer.name, plan_.recipe))
-        tensors.push_back(std::move(tensor));
-    }
-    fill_sizes(report, tensors);
-    if (options_.fp8_kv_cache && !is_head(block))
-      for (NamedTensor& tensor :
-           format_.pack_kv(prefix + model_->language_model()->info().attention, cache_scales(largest_kv_)))
-        tensors.push_back(std::move(tensor));
-    for (const std::string& name : tensors_of(block))
-      if (!is_replaced(name)) tensors.push_back({name, source_.read(name)});
-    staged_->write(part_name(block), tensors, {{"report", to_json(report).dump()}});
-  }
-
-  bool is_replaced(const std::string& name) const {
-    constexpr std::string_view kSuffix = ".weight";
-    if (!name.ends_with(kSuffix)) return false;
-    const models::CausalLm* language = model_->language_model();
-    if (language && models::is_second_copy_of_head(language->info(), name)) return true;
-    return plan_.quantizes(name.substr(0, name.size() - kSuffix.size()));
-  }
-
-  void fill_sizes(BlockReport& report, const std::vector<NamedTensor>& packed) const {
-    for (LayerReport& layer : report.layers) {
-      layer.source_bytes = static_cast<int64_t>(source_.stored_bytes(*source_.find(layer.name + ".weight")));
-      layer.bytes = layer.scheme.bits == 16 ? layer.source_bytes : 0;
-      for (const NamedTensor& tensor : packed)
-        if (tensor.name.starts_with(layer.name + "."))
-          layer.bytes += static_cast<int64_t>(tensor.tensor.data.size_bytes());
-    }
-  }
-
-  json result_config() const {
-    json config = source_.config();
-    config["quantization_config"] = format_.config_json(plan_.recipe);
-    return config;
-  }
-
-  void advance_quantized_chain(int64_t block) {
-    StagedCheckpoint staged(*staged_, result_config(), options_.output_dir);
-    nn::WeightSource source(staged, load_);
-    std::unique_ptr<models::DecoderBlock> rounded = model_->make_block(block, source);
-    run_block(*rounded, quantized_, quantized_, options_.tune.batch_size);
-  }
-
-  int64_t write_result(const std::filesystem::path& folder) {
+  void write_result(const std::filesystem::path& folder) {
+    const JobPlan& plan = parts_.front()->plan();
     report_.model = options_.model;
     report_.format = options_.format;
     report_.method = method_name(options_.method);
-    report_.scheme = plan_.mix.empty() ? to_string(plan_.base) : plan_.mix;
-    for (const TensorInfo& info : source_.tensors())
-      report_.source_bytes += static_cast<int64_t>(source_.stored_bytes(info));
+    report_.scheme = plan.mix.empty() ? to_string(plan.base) : plan.mix;
     remove_tree(folder);
-    const std::filesystem::path own = folder / model_->component();
-    std::filesystem::create_directories(own);
-    if (!model_->component().empty()) copy_pipeline(model_->pipeline(), model_->component(), folder);
-    ExportedModel result{
-        .source = source_,
-        .source_path = model_->component().empty() ? options_.model : source_.path().string(),
-        .staged = *staged_,
-        .is_replaced = [this](const std::string& name) { return is_replaced(name); },
-        .config = result_config(),
-        .format = &format_,
-        .max_shard_bytes = options_.max_shard_bytes};
-    return export_model(result, own);
+    std::set<std::string> written;
+    for (const auto& part : parts_) written.insert(part->model().component());
+    const std::filesystem::path pipeline = parts_.front()->model().pipeline();
+    if (!pipeline.empty()) copy_pipeline(pipeline, written, folder);
+    for (const auto& part : parts_) {
+      const std::filesystem::path own = folder / part->model().component();
+      std::filesystem::create_directories(own);
+      part->write(own, report_);
+    }
   }
 
   const JobOptions& options_;
   const JobListener& listener_;
   const Format& format_;
-  nn::LoadOptions load_;
-  std::unique_ptr<BlockModel> model_;
-  const Checkpoint& source_;
-  JobPlan plan_;
-  std::unique_ptr<StagedTensors> staged_;
-  Activations exact_, quantized_;   // outputs of the blocks so far: original weights, quantized weights
-  std::vector<TunedLayer> layers_;  // of the block in hand
-  KvPair largest_kv_;               // magnitudes in it
+  std::vector<std::unique_ptr<ModelJob>> parts_;
   RunReport report_;
 };
 

@@ -22,6 +22,7 @@ enum class Method { kRtn, kOptRtn, kAutoRound };
 
 struct JobOptions {
   std::string model;                 // folder or .gguf; of a pipeline its transformer is quantized
+  bool text_encoders = false;        // and what reads its prompts
   std::filesystem::path output_dir;  // must not exist or be empty, unless `overwrite`
   std::string format = "auto_round";
   Method method = Method::kAutoRound;
@@ -40,8 +41,9 @@ struct JobOptions {
 
 struct JobListener {
   std::function<void(const std::vector<LayerDecision>&)> on_plan;  // before any work
-  std::function<void(const std::string&)> on_calibration;          // once, when there is any: what it runs on
-  std::function<void(const BlockReport&)> on_block;                // after each block, resumed ones included
+  std::function<void(const std::string&)>
+      on_calibration;                                // of each model, when there is any: what it runs on
+  std::function<void(const BlockReport&)> on_block;  // after each block, resumed ones included
   ProgressSink* progress = &null_progress();
 };
 

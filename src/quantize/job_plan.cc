@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "base/error.h"
 #include "quantize/calibration_tokens.h"
@@ -55,16 +56,21 @@ void require_whole_groups(const PlannedModel& model, const std::vector<LayerShap
   }
 }
 
-void choose_schemes(const PlannedModel& model, JobPlan& plan, ProgressSink& progress) {
-  const JobOptions& options = model.options;
-  std::vector<LayerShape> shapes = model.model.layers();
+std::vector<LayerShape> shapes_of(const JobOptions& options, const BlockModel& model) {
+  std::vector<LayerShape> shapes = model.layers();
   if (options.rules.quant_head) {
-    const models::CausalLm* language = model.model.language_model();
+    const models::CausalLm* language = model.language_model();
     require(language != nullptr, ErrorKind::kInvalidInput, options.model,
             ": makes pictures and has no head; leave --quant_lm_head out");
-    shapes.push_back(head_layer(*language, model.model.source()));
+    shapes.push_back(head_layer(*language, model.source()));
   }
-  plan.in_order = decide_layers(options.rules, shapes);
+  return shapes;
+}
+
+void choose_schemes(PlannedModel& model, JobPlan& plan, ProgressSink& progress) {
+  const JobOptions& options = model.options;
+  const std::vector<LayerShape> shapes = shapes_of(options, model.model);
+  plan.in_order = std::move(model.decided);
   if (options.mean_bits > 0) {
     MixedBits mixed = mix(model, shapes, std::move(plan.in_order), progress);
     plan.in_order = std::move(mixed.decisions);
@@ -113,7 +119,29 @@ RoundingMethod rounding_method(Method method) {
   return method == Method::kRtn ? RoundingMethod::kPlain : RoundingMethod::kSearched;
 }
 
-JobPlan plan_job(const PlannedModel& model, ProgressSink& progress) {
+std::vector<std::vector<LayerDecision>> decide_models(
+    const JobOptions& options, const std::vector<std::unique_ptr<BlockModel>>& models) {
+  std::vector<LayerShape> all;
+  std::vector<size_t> ends;
+  for (const auto& model : models) {
+    for (LayerShape& shape : shapes_of(options, *model)) {
+      shape.name = model->scope() + shape.name;
+      if (!shape.fused.empty()) shape.fused = model->scope() + shape.fused;
+      all.push_back(std::move(shape));
+    }
+    ends.push_back(all.size());
+  }
+  std::vector<LayerDecision> decisions = decide_layers(options.rules, all);
+  std::vector<std::vector<LayerDecision>> out(models.size());
+  for (size_t i = 0, next = 0; i < models.size(); ++i)
+    for (; next < ends[i]; ++next) {
+      decisions[next].name.erase(0, models[i]->scope().size());
+      out[i].push_back(std::move(decisions[next]));
+    }
+  return out;
+}
+
+JobPlan plan_job(PlannedModel model, ProgressSink& progress) {
   check_cache(model);
   JobPlan plan{.base = model.options.rules.base};
   choose_schemes(model, plan, progress);

@@ -25,7 +25,8 @@ namespace quaver::quantize {
 struct PlannedModel {
   const JobOptions& options;
   const Format& format;
-  const BlockModel& model;  // plain
+  const BlockModel& model;             // plain
+  std::vector<LayerDecision> decided;  // as decide_models() has them
   std::function<std::unique_ptr<models::DecoderBlock>(int64_t)> load_block;
 };
 
@@ -44,9 +45,15 @@ struct JobPlan {
   }
 };
 
+// The rules' decisions for each model's layers, which meet all of them as one list, under their scopes: a
+// rule is to match a layer of any. A head that is to be quantized is a layer too. Error(kInvalidInput) as
+// decide_layers, and for a head that isn't there.
+std::vector<std::vector<LayerDecision>> decide_models(const JobOptions& options,
+                                                      const std::vector<std::unique_ptr<BlockModel>>& models);
+
 // Error(kInvalidInput) for what the format has no words for. Mixed bits are searched here, which takes as
 // long as measure_sensitivity does; `progress` hears of it.
-JobPlan plan_job(const PlannedModel& model, ProgressSink& progress);
+JobPlan plan_job(PlannedModel model, ProgressSink& progress);
 
 const char* method_name(Method method);
 RoundingMethod rounding_method(Method method);

@@ -19,23 +19,34 @@ void add_layers(std::vector<LayerShape>& layers, const std::string& prefix,
                       .modulation = linear.modulation});
 }
 
-}  // namespace
-
-std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint) {
+// Builds the blocks from shapes and dtypes alone.
+template <class Shell, class NameOf>
+std::vector<LayerShape> layers_of_blocks(const Shell& shell, int64_t blocks, const NameOf& name_of,
+                                         const Checkpoint& checkpoint) {
   nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
   std::vector<LayerShape> layers;
-  for (int64_t index = 0; index < shell.info().num_layers; ++index)
-    add_layers(layers, cat(shell.info().blocks_prefix, ".", index, "."),
-               shell.make_block(index, shapes)->linears());
+  for (int64_t index = 0; index < blocks; ++index)
+    add_layers(layers, cat(name_of(index), "."), shell.make_block(index, shapes)->linears());
   return layers;
 }
 
+}  // namespace
+
+std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint) {
+  const models::CausalLmInfo& info = shell.info();
+  const auto name_of = [&](int64_t index) { return cat(info.blocks_prefix, ".", index); };
+  return layers_of_blocks(shell, info.num_layers, name_of, checkpoint);
+}
+
 std::vector<LayerShape> quantizable_layers(const models::Dit& shell, const Checkpoint& checkpoint) {
-  nn::WeightSource shapes(checkpoint, {.device = at::kMeta, .plain_values = true});
-  std::vector<LayerShape> layers;
-  for (int64_t index = 0; index < shell.info().num_blocks; ++index)
-    add_layers(layers, shell.block_name(index) + ".", shell.make_block(index, shapes)->linears());
-  return layers;
+  const auto name_of = [&](int64_t index) { return shell.block_name(index); };
+  return layers_of_blocks(shell, shell.info().num_blocks, name_of, checkpoint);
+}
+
+std::vector<LayerShape> quantizable_layers(const models::TextEncoder& shell, const Checkpoint& checkpoint) {
+  const models::TextEncoderInfo& info = shell.info();
+  const auto name_of = [&](int64_t index) { return cat(info.blocks_prefix, ".", index); };
+  return layers_of_blocks(shell, info.num_blocks, name_of, checkpoint);
 }
 
 LayerShape head_layer(const models::CausalLm& shell, const Checkpoint& checkpoint) {

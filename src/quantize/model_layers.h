@@ -6,6 +6,7 @@
 #include "checkpoint/checkpoint.h"
 #include "models/dit/dit.h"
 #include "models/llm/causal_lm.h"
+#include "models/text_encoder/text_encoder.h"
 #include "quantize/scheme.h"
 
 namespace quaver::quantize {
@@ -15,6 +16,7 @@ namespace quaver::quantize {
 // of another shape. Precondition: the checkpoint is plain.
 std::vector<LayerShape> quantizable_layers(const models::CausalLm& shell, const Checkpoint& checkpoint);
 std::vector<LayerShape> quantizable_layers(const models::Dit& shell, const Checkpoint& checkpoint);
+std::vector<LayerShape> quantizable_layers(const models::TextEncoder& shell, const Checkpoint& checkpoint);
 
 // The head, which lies outside the blocks. Error(kInvalidInput) where it is tied to the embedding.
 LayerShape head_layer(const models::CausalLm& shell, const Checkpoint& checkpoint);

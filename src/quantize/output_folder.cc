@@ -105,11 +105,12 @@ MadeFolders::~MadeFolders() {
   for (const fs::path& path : made_) fs::remove(path, not_empty);
 }
 
-void copy_pipeline(const fs::path& source, const std::string& component, const fs::path& target) {
+void copy_pipeline(const fs::path& source, const std::set<std::string>& components, const fs::path& target) {
   for (const auto& entry : fs::recursive_directory_iterator(source)) {
     if (!entry.is_regular_file()) continue;
     const fs::path relative = fs::relative(entry.path(), source);
-    if (*relative.begin() == component || is_hidden(relative) || relative.extension() == ".py") continue;
+    if (components.contains(relative.begin()->string()) || is_hidden(relative)) continue;
+    if (relative.extension() == ".py") continue;
     if (relative.parent_path().empty() && is_replaced(relative)) continue;
     fs::create_directories((target / relative).parent_path());
     fs::copy_file(entry.path(), target / relative, fs::copy_options::overwrite_existing);

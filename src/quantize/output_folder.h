@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,9 @@ class MadeFolders {
   std::vector<std::filesystem::path> made_;  // inner ones first
 };
 
-// Copies a pipeline's folder but for one component and settings that speak for it: byte for byte, weights of
-// the other components too; code is left out.
-void copy_pipeline(const std::filesystem::path& source, const std::string& component,
+// Copies a pipeline's folder but for some components and settings that speak for it: byte for byte, weights
+// of the other components too; code is left out.
+void copy_pipeline(const std::filesystem::path& source, const std::set<std::string>& components,
                    const std::filesystem::path& target);
 
 // Copies every file of the source folder but weights, code, quantization settings and config.json, byte for

@@ -109,7 +109,7 @@ class Sampler {
     const at::Tensor row = dit_rows(model_.transformer().embed(input), context);
     if (!out_.rows.defined()) {
       out_.rows = at::empty({options_.samples, row.size(1), row.size(2)}, row.options());
-      out_.rope = context.rope;
+      out_.rope = {context.rope.cos.clone(), context.rope.sin.clone()};  // tuning keeps no inference tensors
       out_.text_tokens = input.text.size(1);
     }
     out_.rows.select(0, kept_++).copy_(row[0]);
