@@ -1,6 +1,8 @@
 """quaver quantize and inspect with a picture pipeline: the folder written draws, and says what it is."""
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 
@@ -33,6 +35,43 @@ def test_f119_only_the_transformer_changes(quantized):
             assert (quantized / part).read_bytes() == file.read_bytes(), part
     config = json.loads((quantized / "transformer" / "config.json").read_text())["quantization_config"]
     assert config["block_name_to_quantize"] == "transformer_blocks,single_transformer_blocks"
+
+
+@pytest.fixture(scope="module")
+def with_encoders(run, tmp_path_factory):
+    out = tmp_path_factory.mktemp("pictures") / "w4-encoders"
+    done = run("quantize", MODEL, "--scheme", "W4A16", "--quantize_text_encoder", "--iters", 0, "--disable_opt_rtn", "--output_dir", out)
+    assert "99 of 99 linear layers of the blocks are quantized" in done.stdout
+    return out
+
+
+def test_text_encoders_are_quantized_where_asked(run, with_encoders):
+    facts = json.loads(run("inspect", with_encoders, "--json").stdout)
+    assert {name: part["format"] for name, part in facts["components"].items()} == {
+        "text_encoder": "auto_round", "text_encoder_2": "auto_round", "transformer": "auto_round", "vae": "plain"}
+    for part, block in (("text_encoder", "text_model.encoder.layers,encoder.layers"), ("text_encoder_2", "encoder.block")):
+        config = json.loads((with_encoders / part / "config.json").read_text())["quantization_config"]
+        assert config["block_name_to_quantize"] == block and config["bits"] == 4
+        assert json.loads((with_encoders / part / "quantization_config.json").read_text()) == config
+    report = json.loads((with_encoders / "report.json").read_text())
+    assert [block["index"] for block in report["blocks"]] == list(range(12))
+    names = [layer["name"] for block in report["blocks"] for layer in block["layers"]]
+    assert "text_encoder.text_model.encoder.layers.1.mlp.fc2" in names and len(names) == 99
+
+
+def test_the_folder_weighs_what_its_shapes_say(with_encoders):
+    said = subprocess.run([sys.executable, ROOT / "bench" / "checkpoint_sizes.py", MODEL], capture_output=True, text=True, check=True).stdout
+    weighs = subprocess.run([sys.executable, ROOT / "bench" / "checkpoint_sizes.py", MODEL, with_encoders], capture_output=True, text=True,
+                            check=True).stdout
+    assert said == weighs
+    real = subprocess.run([sys.executable, ROOT / "bench" / "checkpoint_sizes.py", "--flux1-dev"], capture_output=True, text=True, check=True).stdout
+    shares = {line.split()[0]: float(line.split()[-1]) for line in real.splitlines()[1:]}
+    assert shares["transformer"] <= 0.28 and shares["folder"] <= 0.32
+
+
+def test_quantized_text_encoders_draw_almost_the_same(run, with_encoders, tmp_path):
+    run("compare", "--task", "t2i", "--reference-model", MODEL, "--candidate-model", with_encoders, "--prompt", PROMPT, "--prompt",
+        "a green square left of a blue star on a black background", "--size", "64x64", "--num-inference-steps", 4, "--quiet", "--min-psnr", 22)
 
 
 def test_settings_at_the_root_count_too(run, quantized, tmp_path):
