@@ -5,6 +5,7 @@
 
 #include "apps/command.h"
 #include "base/error.h"
+#include "pipeline/memory_plan.h"
 #include "pipeline/text_pipeline.h"
 #include "quantize/online.h"
 
@@ -33,6 +34,21 @@ inline void add_quantization(CLI::App& app, std::string& name,
       ->type_name("NAME");
 }
 
+inline void add_memory_limit(CLI::App& app, std::string& limit) {
+  const auto problem = [](const std::string& given) -> std::string {
+    try {
+      pipeline::check_memory_limit(given);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return {};
+  };
+  add_flag(app, "memory-limit", limit,
+           "refuse to load what takes more on its device: free (what is free there), none, or a size: 12GiB")
+      ->check(problem)
+      ->type_name("SIZE");
+}
+
 inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& options) {
   add_model(app, options.model);
   add_flag(app, "device", options.device, "auto, cpu, cuda or cuda:N");
@@ -43,6 +59,7 @@ inline void add_text_model_flags(CLI::App& app, pipeline::TextPipelineOptions& o
            "bytes for keys and values; 0 = chosen from free memory");
   add_flag(app, "max-model-len", options.max_model_len,
            "longest prompt and answer together; 0 = the checkpoint's");
+  add_memory_limit(app, options.memory_limit);
   add_strict_activations(app, options.strict_activations);
   add_quantization(app, options.quantization);
   options.rounding = quantize::online_rounding;

@@ -7,12 +7,12 @@
 
 namespace quaver::diffusion {
 
-namespace {
-
 at::ScalarType vae_dtype(const ImagePipelineOptions& options) {
   if (options.vae_dtype) return *options.vae_dtype;
   return options.load.compute_dtype == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 }
+
+namespace {
 
 std::unique_ptr<models::ImageVae> load_vae(const DiffusersFolder& folder,
                                            const ImagePipelineOptions& options) {

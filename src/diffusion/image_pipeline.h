@@ -27,6 +27,9 @@ struct ImagePipelineOptions {
   std::vector<Adapter> adapters;
 };
 
+// What the autoencoder is loaded in.
+at::ScalarType vae_dtype(const ImagePipelineOptions& options);
+
 // Immutable once loaded; thread safe.
 class ImagePipeline {
  public:

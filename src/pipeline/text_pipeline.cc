@@ -1,7 +1,6 @@
 // Opens checkpoint, tokenizer and template, sizes the KV cache, starts the engine.
 #include "pipeline/text_pipeline.h"
 
-#include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
 
@@ -14,16 +13,12 @@
 #include "nn/device.h"
 #include "pipeline/engine_limits.h"
 #include "pipeline/memory_budget.h"
+#include "pipeline/memory_plan.h"
 #include "pipeline/model_facts.h"
+#include "pipeline/resident_weights.h"
 
 namespace quaver::pipeline {
 namespace {
-
-int64_t free_memory(at::Device device) {
-  if (device.is_cpu()) return available_host_memory();
-  auto [free, total] = at::accelerator::getMemoryInfo(device.has_index() ? device.index() : 0);
-  return static_cast<int64_t>(free);
-}
 
 class EnginePipeline : public TextPipeline {
  public:
@@ -82,11 +77,27 @@ ModelCard make_card(const TextPipelineOptions& options, const Checkpoint& checkp
   return card;
 }
 
+// Keys and values are sized by what is left, so that the weights alone are checked. As they are stored is the
+// least that they take, and 4 bits where they are rounded.
+void check_text_memory(const TextPipelineOptions& options, const Checkpoint& checkpoint,
+                       nn::LoadOptions load) {
+  const int64_t free = free_memory(load.device);
+  const MemoryLimit limit = parse_memory_limit(options.memory_limit, free, free);
+  const bool rounds = std::exchange(load.round_plain, nullptr) != nullptr;
+  const ResidentWeights weights = resident_weights(checkpoint, load, {});
+  const MemoryPlan stored{.resident = {{"weights", weights.total()}}};
+  const MemoryPlan rounded{.resident = {{"weights", weights.total() - weights.roundable + weights.as_int4}}};
+  std::vector<MemoryRemedy> remedies;
+  if (!rounds && !detect_format(checkpoint)) remedies.push_back({"--quantization int4", rounded});
+  check_memory(rounds ? rounded : stored, options.model, load.device.str(), limit, remedies);
+}
+
 }  // namespace
 
 std::unique_ptr<TextPipeline> open_text_pipeline(const TextPipelineOptions& options) {
   at::Device device = nn::parse_device(options.device);
   check_dtypes(options);
+  check_memory_limit(options.memory_limit);
   std::unique_ptr<Checkpoint> checkpoint = models::open_model(options.model);
   nn::LoadOptions load{.compute_dtype = compute_dtype(options, checkpoint->config(), device),
                        .device = device,
@@ -95,6 +106,7 @@ std::unique_ptr<TextPipeline> open_text_pipeline(const TextPipelineOptions& opti
                        .force_tied_head = options.tie_embeddings};
   load.exact_activations = options.dtype == "float32";
   if (!options.quantization.empty()) load.round_plain = options.rounding(*checkpoint, options.quantization);
+  check_text_memory(options, *checkpoint, load);
   nn::WeightSource source(*checkpoint, load);
   std::shared_ptr<models::CausalLm> model = models::load_causal_lm(source);
   warm_up(*model, device);

@@ -37,6 +37,7 @@ struct TextPipelineOptions {
   // What does the rounding to `name`; null where the checkpoint needs none. Set with `quantization`.
   nn::RoundPlain (*rounding)(const Checkpoint& checkpoint, const std::string& name) = nullptr;
   int64_t max_queue = 1024;
+  std::string memory_limit = "free";  // what the weights may take: memory_plan.h
 };
 
 // Loads the model and starts its engine; returns when requests can be answered at full speed. Throws Error:
