@@ -1,4 +1,5 @@
 """What the tests of the Python package share: the package from the build folder, a model of pictures, one of text."""
+import contextlib
 import pathlib
 import signal
 import sys
@@ -35,3 +36,32 @@ def smollm2():
 def writer(smollm2):
     with Omni(smollm2, max_model_len=512) as omni:
         yield omni
+
+
+class Bars:
+    """Stands in for tqdm."""
+    def __init__(self):
+        self.made = []
+
+    def make(self, total, unit):
+        bar = Bar(total, unit)
+        self.made.append(bar)
+        return bar
+
+    @property
+    def shown(self):
+        return [(bar.n, bar.total, bar.unit) for bar in self.made]
+
+
+class Bar(contextlib.nullcontext):
+    def __init__(self, total, unit):
+        super().__init__(self)
+        self.total, self.n, self.unit = total, 0, unit
+
+    def update(self, more):
+        self.n += more
+
+
+@pytest.fixture
+def bars():
+    return Bars()

@@ -166,25 +166,9 @@ def test_other_threads_run_meanwhile(shapes):
     assert ticks[0] > took / 0.05
 
 
-def test_the_bar_counts_steps(shapes):
-    bars = []
-
-    class Bar:
-        def __init__(self, total, unit):
-            self.total, self.n, self.unit = total, 0, unit
-            bars.append(self)
-
-        def update(self, more):
-            self.n += more
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-    shapes.generate([PROMPT, " "], params(num_inference_steps=3, num_outputs_per_prompt=2), use_tqdm=Bar)
-    assert [(bar.n, bar.total, bar.unit) for bar in bars] == [(12, 12, "step")]
+def test_the_bar_counts_steps(shapes, bars):
+    shapes.generate([PROMPT, " "], params(num_inference_steps=3, num_outputs_per_prompt=2), use_tqdm=bars.make)
+    assert bars.shown == [(12, 12, "step")]
 
 
 def test_a_closed_model_says_so():

@@ -40,6 +40,11 @@ def test_several_answers_have_seeds_of_their_own(writer):
     assert one(writer, temperature=1, seed=6).outputs[0].text == texts[1]
 
 
+def test_the_bar_counts_answers(writer, bars):
+    writer.generate([PROMPT, ""], greedy(n=2), use_tqdm=bars.make)
+    assert bars.shown == [(4, 4, "answer")]
+
+
 def test_stop_strings_and_log_probabilities(writer):
     text = one(writer).outputs[0].text
     answer = one(writer, stop="Paris", logprobs=2).outputs[0]
