@@ -82,7 +82,7 @@ json to_json(const DiffusersFolder& folder, const models::DitInfo& info,
 }
 
 int inspect_pipeline(const InspectFlags& flags, const DiffusersFolder& folder) {
-  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  const std::unique_ptr<Checkpoint> files = models::open_dit(folder);
   nn::LoadOptions options;
   if (!flags.quantization.empty())
     options.round_plain = quantize::online_rounding(*files, flags.quantization);

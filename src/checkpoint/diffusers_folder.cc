@@ -5,6 +5,7 @@
 
 #include "checkpoint/contained_path.h"
 #include "checkpoint/printable.h"
+#include "checkpoint/tensor_file.h"
 
 namespace quaver {
 namespace {
@@ -91,7 +92,35 @@ json DiffusersFolder::component_file(std::string_view component, std::string_vie
   return read_json_file(contained_path(path_, cat(component, "/", file_name), folder.string()).string());
 }
 
+void DiffusersFolder::use_file(std::string_view component, const fs::path& file) {
+  component_path(component);
+  std::error_code none;
+  require(fs::is_regular_file(file, none), ErrorKind::kNotFound, file.string(), ": is no file");
+  files_[std::string(component)] = file;
+}
+
+// What stands for the component's folder of weights; empty: nothing does.
+fs::path DiffusersFolder::file_of(std::string_view component) const {
+  if (const auto given = files_.find(component); given != files_.end()) return given->second;
+  std::vector<fs::path> found;
+  for (const auto& entry : fs::directory_iterator(component_path(component))) {
+    const std::string extension = entry.path().extension().string();
+    if (extension == ".safetensors" || extension == ".bin") return {};
+    if (extension == ".gguf") found.push_back(entry.path());
+  }
+  require(found.size() <= 1, ErrorKind::kInvalidInput, component_path(component).string(),
+          ": holds several .gguf files; name one of them, or leave one");
+  return found.empty() ? fs::path() : found.front();
+}
+
 std::unique_ptr<Checkpoint> DiffusersFolder::component(std::string_view component) const {
+  if (const fs::path file = file_of(component); !file.empty()) {
+    json config = component_file(component, "config.json");
+    require(config.is_object(), ErrorKind::kNotFound, component_path(component).string(),
+            ": has no config.json, which tells the shape of what ", file.string(), " holds");
+    config.erase(kQuantization);  // of the weights that the file replaces
+    return open_tensor_file(file, std::move(config));
+  }
   std::unique_ptr<Checkpoint> files = open_hugging_face_folder(component_path(component));
   if (!component.starts_with("transformer") || has_settings(*files)) return files;
   json settings = root_quantization();

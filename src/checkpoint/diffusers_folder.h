@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,7 +32,12 @@ class DiffusersFolder {
   std::filesystem::path component_path(std::string_view component) const;
   // One of its JSON files; null when absent.
   json component_file(std::string_view component, std::string_view file_name) const;
-  // Its weights and config. `model_index.json` or a quantization_config.json beside it may speak for the
+  // A file (tensor_file.h) in place of a component's weights; the component's config.json still describes it.
+  // Error(kNotFound) without the file or the component.
+  void use_file(std::string_view component, const std::filesystem::path& file);
+
+  // Its weights and config; of a component that holds no other weights, those of the one .gguf file in it.
+  // `model_index.json` or a quantization_config.json beside it may speak for the
   // transformers: a "transformer*" component without settings of its own takes those.
   std::unique_ptr<Checkpoint> component(std::string_view component) const;
   // Names of components that the index has, sorted.
@@ -39,8 +46,12 @@ class DiffusersFolder {
  private:
   json root_quantization() const;
 
+  std::filesystem::path file_of(std::string_view component) const;
+
   std::filesystem::path path_;
   json index_;
+  std::map<std::string, std::filesystem::path, std::less<>>
+      files_;  // by the component whose weights they are
 };
 
 }  // namespace quaver

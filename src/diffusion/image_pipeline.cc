@@ -26,7 +26,7 @@ std::unique_ptr<models::ImageVae> load_vae(const DiffusersFolder& folder,
 
 std::unique_ptr<models::Dit> load_transformer(const DiffusersFolder& folder,
                                               const ImagePipelineOptions& options) {
-  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  const std::unique_ptr<Checkpoint> files = models::open_dit(folder);
   nn::WeightSource source(*files, options.load);
   std::unique_ptr<models::Dit> model = models::load_dit(source);
   model->prepare();

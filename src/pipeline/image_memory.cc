@@ -32,7 +32,7 @@ void list_layers(std::vector<PlannedLayer>& out, const std::vector<models::Named
 
 ResidentWeights measure_transformer(const DiffusersFolder& folder, const nn::LoadOptions& load,
                                     models::DitInfo& info) {
-  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  const std::unique_ptr<Checkpoint> files = models::open_dit(folder);
   nn::WeightSource shapes(*files, shapes_alone(load));
   const std::unique_ptr<models::Dit> model = models::make_dit_shell(shapes);
   model->load_blocks(shapes);

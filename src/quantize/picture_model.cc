@@ -17,7 +17,7 @@ class PictureModel : public BlockModel {
   explicit PictureModel(const BlockModelOptions& options)
       : options_(options),
         folder_(DiffusersFolder::open(options.path)),
-        source_(folder_.component(kComponent)),
+        source_(models::open_dit(folder_)),
         shell_source_(*source_, options.load),
         shell_(models::make_dit_shell(shell_source_)) {}
 

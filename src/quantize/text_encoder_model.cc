@@ -19,7 +19,7 @@ namespace {
 
 // As many as are read where nothing else is asked for.
 int64_t default_text_tokens(const DiffusersFolder& folder, const diffusion::ImageFamily& family) {
-  const std::unique_ptr<Checkpoint> files = folder.component("transformer");
+  const std::unique_ptr<Checkpoint> files = models::open_dit(folder);
   nn::WeightSource shapes(*files, {.device = at::kMeta, .plain_values = true});
   return family.defaults(models::make_dit_shell(shapes)->info()).text_tokens;
 }

@@ -90,6 +90,15 @@ void check_dit_ranks(const DitInfo& info, int64_t tensor, int64_t sequence) {
           " attention heads of this transformer; each rank needs one");
 }
 
+std::unique_ptr<Checkpoint> open_dit(const DiffusersFolder& folder) {
+  std::unique_ptr<Checkpoint> stored = folder.component("transformer");
+  const auto name = stored->config().find("_class_name");
+  for (const DitFamily& family : dit_families())
+    if (family.present && name != stored->config().end() && *name == family.class_name)
+      return family.present(std::move(stored));
+  return stored;
+}
+
 std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source) {
   const ConfigReader config = config_of(source.checkpoint());
   const std::string name = config.text("_class_name", "");

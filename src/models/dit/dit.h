@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/diffusers_folder.h"
 #include "models/named_linear.h"
 #include "nn/joint_attention.h"
-#include "nn/rope.h"
 #include "nn/offload.h"
+#include "nn/rope.h"
 #include "nn/weight_source.h"
 
 namespace quaver::models {
@@ -25,10 +26,10 @@ struct DitInfo {
   int64_t text_width = 0;
   int64_t pooled_width = 0;     // 0: takes no pooled text
   bool takes_guidance = false;  // the guidance scale is an input
-};
   // How many values a pass holds for each token where a block holds most, in the weights' dtype; without
   // ranks that divide them.
   int64_t values_per_token = 0;
+};
 
 // What one forward pass sees. Batch entries share size and text length.
 struct DitInput {
@@ -115,8 +116,8 @@ class Dit {
   IndexRun own(int64_t tokens) const;  // of one stream
 
   const nn::RankGroup* sequence_ranks_;
-  std::vector<std::unique_ptr<DitBlock>> blocks_;
   std::unique_ptr<nn::LayerOffload> offload_;  // where the options ask for it
+  std::vector<std::unique_ptr<DitBlock>> blocks_;
 };
 
 // One row per family.
@@ -124,6 +125,8 @@ struct DitFamily {
   const char* class_name;  // config.json's "_class_name"
   // What is no block, from the source. Throws Error(kBadFile) naming the config key.
   std::unique_ptr<Dit> (*make_shell)(nn::WeightSource& source);
+  // Shows tensors under the names that the modules use; null where these are always the files' own.
+  std::unique_ptr<Checkpoint> (*present)(std::unique_ptr<Checkpoint> stored) = nullptr;
 };
 
 std::span<const DitFamily> dit_families();
@@ -131,6 +134,9 @@ std::span<const DitFamily> dit_families();
 // Error(kInvalidInput) naming the flags where a rank of tensor x sequence ranks would have no head to attend
 // with.
 void check_dit_ranks(const DitInfo& info, int64_t tensor, int64_t sequence);
+
+// The pipeline's transformer as its family presents it.
+std::unique_ptr<Checkpoint> open_dit(const DiffusersFolder& folder);
 
 // Shell by the config's "_class_name"; Error(kUnsupported) lists the known ones.
 std::unique_ptr<Dit> make_dit_shell(nn::WeightSource& source);
