@@ -37,8 +37,22 @@ ImageJob::ImageJob(const ImagePipeline& pipeline, std::vector<ImageSpec> specs)
   positive_ = encode([](const ImageSpec& spec) { return std::string_view(spec.prompt); });
   if (specs_.front().guidance.branches() > 1)
     negative_ = encode([](const ImageSpec& spec) { return std::string_view(spec.negative_prompt); });
-  rope_ = pipeline.transformer().rope(positive_.text.size(1), rows_, cols_);
+  fix_input();
   start();
+}
+
+void ImageJob::fix_input() {
+  const Guidance& guidance = specs_.front().guidance;
+  const int64_t branches = guidance.branches();
+  auto both = [&](const at::Tensor& a, const at::Tensor& b) {
+    return branches > 1 && a.defined() ? at::cat({a, b}) : a;
+  };
+  input_.text = both(positive_.text, negative_.text);
+  input_.pooled = both(positive_.pooled, negative_.pooled);
+  input_.rope = pipeline_.transformer().rope(input_.text.size(1), rows_, cols_);
+  const at::TensorOptions number = at::TensorOptions().dtype(at::kFloat).device(input_.text.device());
+  if (pipeline_.transformer().info().takes_guidance)
+    input_.guidance = at::full({input_.text.size(0)}, guidance.embedded, number);
 }
 
 ImageJob::Branch ImageJob::encode(const std::function<std::string_view(const ImageSpec&)>& prompt_of) {
@@ -84,27 +98,18 @@ void ImageJob::start() {
 }
 
 models::DitInput ImageJob::next_input() const {
-  const Guidance& guidance = specs_.front().guidance;
-  const int64_t batch = latents_.size(0), branches = guidance.branches();
-  auto both = [&](const at::Tensor& a, const at::Tensor& b) {
-    return branches > 1 && a.defined() ? at::cat({a, b}) : a;
-  };
-  const at::TensorOptions number = latents_.options();
-  models::DitInput input{
-      .latents = repeated(latents_, branches),
-      .text = both(positive_.text, negative_.text),
-      .pooled = both(positive_.pooled, negative_.pooled),
-      .sigma = at::full({branches * batch}, schedule_.sigmas.at(static_cast<size_t>(done_)), number),
-      .rope = rope_};
-  if (pipeline_.transformer().info().takes_guidance)
-    input.guidance = at::full({branches * batch}, guidance.embedded, number);
+  const int64_t branches = specs_.front().guidance.branches();
+  models::DitInput input = input_;
+  input.latents = repeated(latents_, branches);
+  input.sigma = at::full({branches * latents_.size(0)}, schedule_.sigmas.at(static_cast<size_t>(done_)),
+                         latents_.options());
   return input;
 }
 
 at::Tensor ImageJob::velocity() {
   const Guidance& guidance = specs_.front().guidance;
   const int64_t batch = latents_.size(0);
-  const at::Tensor out = cache_.forward(pipeline_.transformer(), next_input());
+  const at::Tensor out = pipeline_.velocity(cache_, next_input());
   check_finite(out, "transformer", cat("at step ", done_ + 1, " of ", steps()));
   if (guidance.branches() == 1) return out.to(at::kFloat);
   return guided(guidance, out.narrow(0, 0, batch), out.narrow(0, batch, batch));

@@ -47,6 +47,7 @@ class ImageJob {
   };
 
   Branch encode(const std::function<std::string_view(const ImageSpec&)>& prompt_of);
+  void fix_input();
   void start();
   at::Tensor velocity();
   at::Tensor unpacked(const at::Tensor& tokens, size_t index) const;  // [1, c, h, w]
@@ -58,7 +59,7 @@ class ImageJob {
   std::vector<int64_t> prompt_tokens_;
   std::vector<std::vector<std::string>> notes_;  // beside specs_
   Branch positive_, negative_;
-  nn::RopeAngles rope_;
+  models::DitInput input_;  // what is the same at every step
   at::Tensor latents_, last_velocity_;
   at::Tensor source_, noise_, mask_;  // of jobs that start from pictures, as tokens
   StepCache cache_;

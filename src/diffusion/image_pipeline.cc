@@ -27,10 +27,21 @@ std::unique_ptr<models::ImageVae> load_vae(const DiffusersFolder& folder,
 std::unique_ptr<models::Dit> load_transformer(const DiffusersFolder& folder,
                                               const ImagePipelineOptions& options) {
   const std::unique_ptr<Checkpoint> files = models::open_dit(folder);
-  nn::WeightSource source(*files, options.load);
+  nn::LoadOptions load = options.load;
+  if (options.ranks) {
+    load.tensor_ranks = options.ranks->tensor_ranks();
+    load.sequence_ranks = options.ranks->sequence_ranks();
+  }
+  nn::WeightSource source(*files, load);
   std::unique_ptr<models::Dit> model = models::load_dit(source);
   model->prepare();
   return model;
+}
+
+StepCacheSettings cache_settings(const ImagePipelineOptions& options, const ImageFamily& family) {
+  StepCacheSettings cache = options.cache;
+  if (cache.polynomial.empty()) cache.polynomial = family.cache_polynomial;
+  return cache;
 }
 
 FlowMatchSettings read_scheduler(const DiffusersFolder& folder) {
@@ -54,7 +65,7 @@ std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder
   const ImageFamily& family = image_family_of(folder);
   std::unique_ptr<ImagePipeline> out(new ImagePipeline);
   out->options_ = options;
-  if (out->options_.cache.polynomial.empty()) out->options_.cache.polynomial = family.cache_polynomial;
+  out->options_.cache = cache_settings(options, family);
   out->scheduler_ = read_scheduler(folder);
   out->vae_ = load_vae(folder, options);  // the smallest first: it is what is missing most often
   nn::LoadOptions plain = options.load;
@@ -69,7 +80,27 @@ std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder
   facts.defaults = family.defaults(out->transformer_->info());
   facts.unit = 2 * out->vae_->info().scale;
   facts.default_width = facts.default_height = out->vae_->info().sample_pixels / facts.unit * facts.unit;
+  if (options.ranks) out->ranks_ = std::make_unique<TransformerRanks>(*options.ranks, *out->transformer_);
   return out;
+}
+
+at::Tensor ImagePipeline::velocity(StepCache& cache, const models::DitInput& input) const {
+  return ranks_ ? ranks_->forward(cache, input) : cache.forward(*transformer_, input);
+}
+
+void follow_image_pipeline(const DiffusersFolder& folder, const ImagePipelineOptions& options) {
+  const ImageFamily& family = image_family_of(folder);
+  std::unique_ptr<models::Dit> transformer;
+  try {
+    transformer = load_transformer(folder, options);
+    if (!options.adapters.empty())
+      load_adapters(options.adapters, {{"transformer", transformer->linears()}}, family.lora, options.load,
+                    OtherLayers::kElsewhere);
+  } catch (const std::exception& e) {
+    options.ranks->follower().give_up(e.what());
+    throw;
+  }
+  follow_transformer(*options.ranks, *transformer, cache_settings(options, family));
 }
 
 void ImagePipeline::add_adapters(const ImageFamily& family) {

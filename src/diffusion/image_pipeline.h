@@ -12,6 +12,7 @@
 #include "diffusion/image_spec.h"
 #include "diffusion/schedule.h"
 #include "diffusion/step_cache.h"
+#include "diffusion/transformer_ranks.h"
 #include "models/dit/dit.h"
 #include "models/vae/image_vae.h"
 
@@ -25,6 +26,8 @@ struct ImagePipelineOptions {
   models::VaeOptions vae;
   StepCacheSettings cache;
   std::vector<Adapter> adapters;
+  // Who computes the transformer together, borrowed; null: this process alone.
+  nn::RankWorld* ranks = nullptr;
 };
 
 // What the autoencoder is loaded in.
@@ -38,7 +41,11 @@ class ImagePipeline {
                                              const ImagePipelineOptions& options);
 
   const ImageFacts& facts() const { return facts_; }
+  // Of several ranks: what rank 0 holds.
   const models::Dit& transformer() const { return *transformer_; }
+  // The transformer's velocity, of all ranks together.
+  at::Tensor velocity(StepCache& cache, const models::DitInput& input) const;
+  bool lost_ranks() const { return ranks_ && ranks_->lost(); }
   const models::ImageVae& vae() const { return *vae_; }
   const PromptEncoder& prompts() const { return *prompts_; }
   const ImagePipelineOptions& options() const { return options_; }
@@ -57,6 +64,12 @@ class ImagePipeline {
   std::unique_ptr<PromptEncoder> prompts_;
   std::unique_ptr<models::Dit> transformer_;
   std::unique_ptr<models::ImageVae> vae_;
+  std::unique_ptr<TransformerRanks> ranks_;
 };
+
+// What ranks beyond 0 do where rank 0 calls ImagePipeline::load with the same options: this one loads its
+// part of the transformer and computes passes until rank 0 lets go of the pipeline. Errors as load's and
+// follow_transformer's; rank 0 is told of them.
+void follow_image_pipeline(const DiffusersFolder& folder, const ImagePipelineOptions& options);
 
 }  // namespace quaver::diffusion

@@ -1,7 +1,9 @@
 #include "diffusion/step_cache.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/zeros.h>
 
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <utility>
@@ -30,8 +32,21 @@ double evaluated(const std::vector<double>& polynomial, double x) {
   return std::abs(sum);
 }
 
-double relative_change(const at::Tensor& now, const at::Tensor& before) {
-  return ((now - before).abs().mean() / before.abs().mean()).item<double>();
+// By how much `now` differs from `before`, relative to that; nothing where somebody has no `before`.
+std::optional<double> relative_change(const at::Tensor& now, const at::Tensor& before,
+                                      const SumOverRanks& sum) {
+  if (!before.defined() && !sum) return {};
+  at::Tensor sums = at::zeros({3}, now.options().dtype(at::kFloat));  // change, size, those without `before`
+  if (before.defined()) {
+    sums[0] = (now - before).abs().sum(at::kFloat);
+    sums[1] = before.abs().sum(at::kFloat);
+  } else {
+    sums[2] = 1;
+  }
+  if (sum) sums = sum(sums);
+  sums = sums.cpu();
+  if (sums[2].item<double>() > 0) return {};
+  return sums[0].item<double>() / sums[1].item<double>();
 }
 
 }  // namespace
@@ -56,16 +71,21 @@ StepCacheSettings parse_step_cache(std::string_view text) {
        "', expected none, first-block or teacache, the latter two with or without ':threshold'");
 }
 
-bool StepCache::may_skip(const at::Tensor& signal) {
+StepCache::StepCache(StepCacheSettings settings) : settings_(std::move(settings)) {
+  static std::atomic<uint64_t> runs{0};
+  run_ = ++runs;
+}
+
+bool StepCache::may_skip(const at::Tensor& signal, const SumOverRanks& sum) {
   const at::Tensor before = std::exchange(last_signal_, signal);
-  if (!before.defined() || !added_.defined()) return false;
-  const double change = relative_change(signal, before);
+  const std::optional<double> change = relative_change(signal, added_.defined() ? before : at::Tensor(), sum);
+  if (!change) return false;
   if (settings_.kind == Kind::kFirstBlock) {
-    if (change >= settings_.threshold) return false;
+    if (*change >= settings_.threshold) return false;
     last_signal_ = before;  // the next step is compared with the one whose work is reused
     return true;
   }
-  accumulated_ += evaluated(settings_.polynomial, change);
+  accumulated_ += evaluated(settings_.polynomial, *change);
   if (accumulated_ < settings_.threshold) return true;
   accumulated_ = 0;
   return false;
@@ -84,14 +104,16 @@ at::Tensor StepCache::finish(const models::Dit& dit, models::DitState state,
   return dit.output(state, context);
 }
 
-at::Tensor StepCache::forward(const models::Dit& dit, const models::DitInput& input) {
+at::Tensor StepCache::forward(const models::Dit& dit, const models::DitInput& input,
+                              const SumOverRanks& sum) {
   if (settings_.kind == Kind::kNone) return dit.forward(input);
   const models::DitContext context = dit.context(input);
   const models::DitState entered = dit.embed(input);
   const models::DitState first = dit.block(0).forward(entered, context);
   const bool skip =
       may_skip(settings_.kind == Kind::kFirstBlock ? first.image - entered.image
-                                                   : dit.block(0).modulated_input(entered, context));
+                                                   : dit.block(0).modulated_input(entered, context),
+               sum);
   return finish(dit, first, context, skip);
 }
 

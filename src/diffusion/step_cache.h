@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -29,17 +31,23 @@ struct StepCacheSettings {
 // "first-block", "teacache", either with ":threshold"; "none". Error(kInvalidInput) otherwise.
 StepCacheSettings parse_step_cache(std::string_view text);
 
+// Where several compute a pass together: the sum of what each of them has, the same bits everywhere.
+using SumOverRanks = std::function<at::Tensor(const at::Tensor&)>;
+
 // The state of one run over the steps. Not thread safe.
 class StepCache {
  public:
-  explicit StepCache(StepCacheSettings settings) : settings_(std::move(settings)) {}
+  explicit StepCache(StepCacheSettings settings);
 
-  // The transformer's velocity, all of it or as the settings allow.
-  at::Tensor forward(const models::Dit& dit, const models::DitInput& input);
+  // The transformer's velocity, all of it or as the settings allow. With `sum`, all ranks decide alike: by
+  // the change of what they have together.
+  at::Tensor forward(const models::Dit& dit, const models::DitInput& input, const SumOverRanks& sum = {});
+  const StepCacheSettings& settings() const { return settings_; }
   int64_t skipped() const { return skipped_; }  // steps whose later blocks did not run
+  uint64_t run() const { return run_; }         // a number of its own within the process
 
  private:
-  bool may_skip(const at::Tensor& signal);
+  bool may_skip(const at::Tensor& signal, const SumOverRanks& sum);
   at::Tensor finish(const models::Dit& dit, models::DitState state, const models::DitContext& context,
                     bool skip);
 
@@ -47,6 +55,7 @@ class StepCache {
   at::Tensor last_signal_, added_;  // what the later blocks added to the picture's stream
   double accumulated_ = 0;
   int64_t skipped_ = 0;
+  uint64_t run_;
 };
 
 }  // namespace quaver::diffusion
