@@ -1,6 +1,7 @@
 // quaver compare: how far one picture model's results are from another's, from the same prompts and noise.
 #include <malloc.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -16,6 +17,7 @@
 #include "base/mapped_file.h"
 #include "checkpoint/diffusers_folder.h"
 #include "eval/image_report.h"
+#include "eval/lpips.h"
 #include "eval/trajectory_metrics.h"
 #include "pipeline/image_check.h"
 #include "pipeline/memory_budget.h"
@@ -32,7 +34,8 @@ struct VariantFlags {
 };
 
 struct CompareFlags {
-  std::string task = "t2i", model, device = "cpu", prompts_file, output_json, output_html, save_output_dir;
+  std::string task = "t2i", model, device = "cpu", prompts_file, output_json, output_html, save_output_dir,
+              lpips_weights;
   VariantFlags reference, candidate;
   PictureFlags pictures;
   PictureModelFlags vae;
@@ -149,6 +152,11 @@ class CompareRun {
     report_.warmup_runs = flags.warmup_runs;
     report_.reference = settings_of(flags.reference);
     report_.candidate = settings_of(flags.candidate);
+    const auto cached = eval::cached_lpips_weights();
+    if (!flags.lpips_weights.empty())
+      lpips_.emplace(flags.lpips_weights);
+    else if (cached)
+      lpips_.emplace(*cached);
   }
 
   // Nothing after Ctrl-C.
@@ -162,6 +170,7 @@ class CompareRun {
     report_.candidate_run = std::move(*candidate);
     report_.pictures =
         compare_pictures(report_.specs, report_.reference_run, report_.candidate_run, pairs_->differences());
+    if (lpips_) measure_lpips();
     return std::move(report_);
   }
 
@@ -182,6 +191,7 @@ class CompareRun {
     settle(request_, first, model->facts());
     report_.guidance_scale = *request_.guidance_scale;
     report_.true_cfg_scale = request_.true_cfg_scale.value_or(1);
+    fit_lpips(first);
     shape_ = latent_shape(*model);
     require_room(report_.specs, shape_, model->schedule(first).steps());
     pairs_.emplace(report_.specs.size());
@@ -210,8 +220,26 @@ class CompareRun {
     return run;
   }
 
+  // Weights that nobody named for this run are no reason to refuse it.
+  void fit_lpips(const diffusion::ImageSpec& spec) {
+    const int64_t side = std::min(spec.width, spec.height), least = eval::Lpips::kLeastSide;
+    if (!lpips_ || side >= least) return;
+    require(flags_.lpips_weights.empty(), ErrorKind::kInvalidInput, "LPIPS needs pictures of at least ",
+            least, "x", least, ", got ", spec.width, "x", spec.height,
+            "; draw larger ones or leave --lpips-weights out");
+    log_warning("LPIPS is not measured: it needs pictures of at least ", least, "x", least);
+    lpips_.reset();
+  }
+
+  void measure_lpips() {
+    for (size_t i = 0; i < report_.pictures.size(); ++i)
+      report_.pictures[i].lpips =
+          lpips_->distance(report_.reference_run.pictures[i].image, report_.candidate_run.pictures[i].image);
+  }
+
   const CompareFlags& flags_;
   pipeline::ImageRequest request_;
+  std::optional<eval::Lpips> lpips_;
   LatentShape shape_;
   std::optional<eval::TrajectoryPairs> pairs_;
   eval::ImageReport report_;
@@ -284,6 +312,10 @@ void check_compare_flags(CompareFlags& flags) {
           ", expected 0 or more");
   require(flags.measure_runs >= 1, ErrorKind::kInvalidInput, "--measure-runs is ", flags.measure_runs,
           ", expected 1 or more");
+  for (size_t i = 0; i < flags.limits.size(); ++i)
+    require(!flags.limits[i] || std::string_view(eval::picture_metrics()[i].key) != "lpips" ||
+                !flags.lpips_weights.empty() || eval::cached_lpips_weights(),
+            ErrorKind::kInvalidInput, "--max-lpips needs weights: give --lpips-weights");
   check_folder("--output-json", flags.output_json);
   check_folder("--output-html", flags.output_html);
   tell_of_vae_flags(flags.vae);
@@ -362,6 +394,9 @@ std::function<int()> add_compare(CLI::App& app) {
   add_strict_activations(app, flags->strict_activations);
   add_flag(app, "warmup-runs", flags->warmup_runs, "passes over all pictures before those that are timed");
   add_flag(app, "measure-runs", flags->measure_runs, "timed passes over all pictures");
+  add_flag(app, "lpips-weights", flags->lpips_weights,
+           "AlexNet and the heads of LPIPS, a file or a folder (.safetensors, .pth), to measure it; default: "
+           "quaver/lpips in the user's cache, where that is there");
   add_limits(app, flags->limits);
   add_flag(app, "output-json", flags->output_json, "write the figures to this file");
   add_flag(app, "output-html", flags->output_html, "write a page with the pictures to this file");

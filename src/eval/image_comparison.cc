@@ -14,6 +14,7 @@ namespace {
 constexpr PictureMetric kPictureMetrics[] = {
     {"psnr_db", "picture: PSNR, dB", "min-psnr", [](const PictureComparison& p) { return p.pixels.psnr_db; }},
     {"ssim", "picture: structural similarity", "min-ssim", [](const PictureComparison& p) { return p.ssim; }},
+    {"lpips", "picture: LPIPS over AlexNet", "max-lpips", [](const PictureComparison& p) { return p.lpips; }},
     {"cosine_similarity", "picture: cosine", "min-cosine",
      [](const PictureComparison& p) { return p.pixels.cosine_similarity; }},
     {"mae", "picture: mean absolute error, of 255", "max-mae",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,8 @@ struct PictureComparison {
   DifferenceSums pixel_sums;
   Difference pixels;
   double ssim = 0;
-  std::vector<Difference> steps;  // of the latents after each
+  double lpips = std::numeric_limits<double>::quiet_NaN();  // where there are weights for it
+  std::vector<Difference> steps;                            // of the latents after each
 };
 
 // Precondition: both runs are of these specs.

@@ -73,6 +73,7 @@ json picture_json(const ImageReport& report, size_t index) {
       {"seed", picture.seed},
       {"metrics", to_json(picture.pixels)},
       {"ssim", picture.ssim},
+      {"lpips", finite_or_null(picture.lpips)},
       {"latents", steps_json(picture.steps)},
       {"notes", reference.notes},
       {"steps_skipped", {{"reference", reference.steps_skipped}, {"candidate", candidate.steps_skipped}}}};

@@ -129,3 +129,32 @@ def test_a_step_cache_is_a_variant(run, tmp_path):
 ])
 def test_mistakes(run, flags, words):
     assert words in run("compare", *FAST, *flags, status=2).stderr
+
+
+def write_lpips_weights(path):
+    """Random AlexNet and heads as one safetensors file."""
+    random, header, data = np.random.default_rng(3), {}, b""
+    shapes = {}
+    for number, (index, shape) in enumerate({0: (64, 3, 11, 11), 3: (192, 64, 5, 5), 6: (384, 192, 3, 3), 8: (256, 384, 3, 3),
+                                             10: (256, 256, 3, 3)}.items()):
+        shapes |= {f"features.{index}.weight": shape, f"features.{index}.bias": shape[:1], f"lin{number}.model.1.weight": (1, shape[0], 1, 1)}
+    for name, shape in shapes.items():
+        values = random.random(shape, np.float32) if name.startswith("lin") else (random.random(shape, np.float32) - 0.5) * 0.1
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + values.nbytes]}
+        data += values.tobytes()
+    text = json.dumps(header).encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_lpips_where_its_weights_are(run, tmp_path):
+    write_lpips_weights(tmp_path / "quaver" / "lpips" / "all.safetensors")
+    job = ["compare", *FAST[:-2], 1, "--quiet", "--prompt", PROMPTS[0], "--candidate-quantization", "int4", "--max-lpips", 1e-9]
+    refused = run(*job, status=2, env={"XDG_CACHE_HOME": str(tmp_path / "none")})
+    assert "--max-lpips needs weights: give --lpips-weights" in refused.stderr
+    for where in ({"XDG_CACHE_HOME": str(tmp_path)}, {}):
+        flags = [] if where else ["--lpips-weights", tmp_path / "quaver" / "lpips"]
+        done = run(*job, *flags, "--output-json", tmp_path / "out.json", status=1, env=where)
+        report = strict(tmp_path / "out.json")
+        assert report["pictures"][0]["lpips"] > 1e-6 and report["summary"]["lpips"]["count"] == 1
+        assert "--max-lpips 1e-09 is missed by 1 of 1 picture" in done.stderr and "picture: LPIPS over AlexNet" in done.stdout
