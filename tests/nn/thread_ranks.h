@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <exception>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -22,14 +23,19 @@ void run_on_grid(int64_t tensor, int64_t sequence, Body body) {
     return size == 1 ? nullptr
                      : make_gloo_group(store.with_prefix(name), {.name = name, .rank = rank, .size = size});
   };
+  std::latch joined(tensor * sequence);
   std::vector<std::thread> threads;
   for (int64_t rank = 0; rank < tensor * sequence; ++rank)
     threads.emplace_back([&, t = rank % tensor, s = rank / tensor] {
+      bool here = false;
       try {
         const auto across = join("tensor" + std::to_string(s), t, tensor);
         const auto along = join("sequence" + std::to_string(t), s, sequence);
+        here = true;
+        joined.arrive_and_wait();  // a rank that leaves while another joins would end that one
         body(across.get(), along.get());
       } catch (const std::exception& error) {
+        if (!here) joined.count_down();
         ADD_FAILURE() << "rank " << t << ", " << s << ": " << error.what();
       }
     });
