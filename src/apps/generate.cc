@@ -52,6 +52,8 @@ int draw_picture(const GenerateFlags& flags, const std::string& name) {
   job.model.rounding = flags.model.rounding;
   job.model.cache = flags.picture_model.cache;
   job.model.vae_tiling = flags.picture_model.vae_tiling;
+  job.model.offload = flags.picture_model.offload;
+  job.model.memory_limit = flags.model.memory_limit;
   job.model.adapters = adapters_of(flags.lora);
   return generate_pictures(job);
 }
@@ -88,12 +90,13 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
   add_lora_flags(app, flags.lora);
   add_cache_flag(app, "cache", flags.picture_model.cache);
   add_vae_flags(app, flags.picture_model);
+  add_offload_flag(app, flags.picture_model);
   add_switch(app, "quiet", flags.picture.quiet, "no progress; print the paths alone");
   group_under(app, kForPictures,
               {"output", "negative-prompt", "size", "width", "height", "num-inference-steps",
                "guidance-scale", "true-cfg-scale", "num-images-per-prompt", "max-sequence-length", "image",
-               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "vae-use-tiling",
-               "vae-use-slicing", "quiet"});
+               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "offload",
+               "vae-use-tiling", "vae-use-slicing", "quiet"});
 }
 
 }  // namespace

@@ -179,6 +179,19 @@ class PictureRun {
   std::vector<std::string> lines_;  // printed at the end, below the bar
 };
 
+// With the size that memory is planned for; sizes that can't be are refused with the model at hand.
+pipeline::ImagePipelineOptions planned(const PictureJob& job, const pipeline::ImageRequest& request) {
+  pipeline::ImagePipelineOptions model = job.model;
+  model.tell_memory = !job.quiet;
+  constexpr int64_t kLongestSide = 1 << 17;
+  const int64_t width = request.width.value_or(request.source ? request.source->width : 0);
+  const int64_t height = request.height.value_or(request.source ? request.source->height : 0);
+  if (std::min(width, height) < 1 || std::max(width, height) > kLongestSide) return model;
+  model.planned_width = width;
+  model.planned_height = height;
+  return model;
+}
+
 }  // namespace
 
 int generate_pictures(const PictureJob& job) {
@@ -186,7 +199,8 @@ int generate_pictures(const PictureJob& job) {
   require(request.count >= 1, ErrorKind::kInvalidInput, "--num-images-per-prompt is ", request.count,
           ", expected 1 or more");
   PictureFiles files(job.output, request.count);
-  const std::shared_ptr<const diffusion::ImagePipeline> model = pipeline::load_image_model(job.model);
+  const std::shared_ptr<const diffusion::ImagePipeline> model =
+      pipeline::load_image_model(planned(job, request));
   std::vector<diffusion::ImageSpec> specs =
       pipeline::check_image_request(request, *model, kCommandLineLimits);
   for (const std::string& note : idle_fields(request, model->facts(), specs.front().guidance))

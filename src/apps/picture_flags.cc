@@ -71,6 +71,13 @@ void add_vae_flags(CLI::App& app, PictureModelFlags& flags) {
   add_switch(app, "vae-use-slicing", flags.vae_slicing, "accepted for compatibility");
 }
 
+void add_offload_flag(CLI::App& app, PictureModelFlags& flags) {
+  app.add_flag(cat(both_spellings("offload"), ",", both_spellings("enable-cpu-offload"), ",",
+                   both_spellings("enable-layerwise-offload")),
+               flags.offload,
+               "weights wait in host memory and come to the GPU layer by layer while they are used");
+}
+
 CLI::Option* add_cache_flag(CLI::App& app, const std::string& name, std::string& cache) {
   const auto problem = [](const std::string& given) -> std::string {
     try {

@@ -37,8 +37,8 @@ void group_flags(CLI::App& app) {
                "max-num-batched-tokens", "block-size", "enable-prefix-caching", "enable-chunked-prefill",
                "max-logprobs", "tool-call-parser", "trust-request-chat-template"});
   group_under(app, kForPictures,
-              {"cache", "vae-use-tiling", "vae-use-slicing", "max-generated-image-size", "lora", "lora-path",
-               "lora-scale", "lora-modules"});
+              {"cache", "vae-use-tiling", "vae-use-slicing", "offload", "max-generated-image-size", "lora",
+               "lora-path", "lora-scale", "lora-modules"});
 }
 
 server::Server* g_server = nullptr;
@@ -68,6 +68,9 @@ std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool 
   options.rounding = flags.model.rounding;
   options.cache = flags.vae.cache;
   options.vae_tiling = flags.vae.vae_tiling;
+  options.offload = flags.vae.offload;
+  options.memory_limit = flags.model.memory_limit;
+  options.tell_memory = true;
   options.adapters = adapters_of(flags.lora);
   return pipeline::open_image_pipeline(options);
 }
@@ -133,6 +136,7 @@ void add_engine_flags(CLI::App& app, ServeFlags& flags) {
 void add_picture_flags(CLI::App& app, ServeFlags& flags) {
   add_cache_flag(app, "cache", flags.vae.cache);
   add_vae_flags(app, flags.vae);
+  add_offload_flag(app, flags.vae);
   add_lora_flags(app, flags.lora);
   add_lora_modules_flag(app, flags.lora);
   app.add_option(both_spellings("max-generated-image-size"), flags.images.limits.max_pixels,

@@ -45,9 +45,11 @@ std::vector<MemoryRemedy> image_remedies(const DiffusersFolder& folder,
   }
   if (!options.load.round_plain && model.transformer.roundable > 0)
     add("--quantization int4", smaller = as_int4(model), use);
-  if (std::ranges::none_of(out, [&](const MemoryRemedy& one) { return fits(one.plan, limit); }) &&
-      out.size() > 1)
-    out.push_back({all, plan_memory(smaller, careful)});
+  const auto enough = [&](const MemoryRemedy& one) { return fits(one.plan, limit); };
+  const MemoryPlan together = plan_memory(smaller, careful);
+  const auto better = [&](const MemoryRemedy& one) { return together.peak() < one.plan.peak(); };
+  if (std::ranges::none_of(out, enough) && std::ranges::all_of(out, better) && out.size() > 1)
+    out.push_back({all, together});
   if (!model.on_host && model.dtype == at::kFloat) {
     nn::LoadOptions half = options.load;
     half.compute_dtype = at::kBFloat16;

@@ -6,8 +6,10 @@
 #include "checkpoint/diffusers_folder.h"
 #include "formats/pipeline_components.h"
 #include "nn/device.h"
+#include "pipeline/check_image_memory.h"
 #include "pipeline/dtype_names.h"
 #include "pipeline/image_engine.h"
+#include "pipeline/memory_plan.h"
 
 namespace quaver::pipeline {
 
@@ -24,8 +26,17 @@ nn::LoadOptions load_options(const ImagePipelineOptions& options, const Diffuser
                        .kernel_layout_only = true,
                        .strict_activations = options.strict_activations};
   load.exact_activations = options.dtype == "float32";
-  if (!options.quantization.empty())
-    load.round_plain = options.rounding(*folder.component("transformer"), options.quantization);
+  load.offload = options.offload && !device.is_cpu();
+  if (options.offload && device.is_cpu())
+    log_warning("--offload has no effect: the model runs where its weights would wait");
+  if (!options.quantization.empty()) {
+    const std::shared_ptr<const Checkpoint> files = models::open_dit(folder);
+    if (nn::RoundPlain round = options.rounding(*files, options.quantization))  // borrows the files
+      load.round_plain = [files, round = std::move(round)](const std::string& layer,
+                                                           const at::Tensor& weight) {
+        return round(layer, weight);
+      };
+  }
   return load;
 }
 
@@ -43,29 +54,48 @@ ModelCard card_of(const ImagePipelineOptions& options, const DiffusersFolder& fo
   return card;
 }
 
-}  // namespace
-
-std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options) {
+// `check` says how the model will be used.
+std::shared_ptr<const diffusion::ImagePipeline> load_model(const ImagePipelineOptions& options,
+                                                           ImageMemoryCheck check) {
   const at::Device device = nn::parse_device(options.device);
+  check_memory_limit(options.memory_limit);
   const diffusion::StepCacheSettings cache = diffusion::parse_step_cache(options.cache);
   const DiffusersFolder folder = DiffusersFolder::open(options.model);
-  return diffusion::ImagePipeline::load(folder, {.load = load_options(options, folder, device),
-                                                 .vae = {.tile = options.vae_tiling},
-                                                 .cache = cache,
-                                                 .adapters = options.adapters});
+  const diffusion::ImagePipelineOptions load{.load = load_options(options, folder, device),
+                                             .vae = {.tile = options.vae_tiling},
+                                             .cache = cache,
+                                             .adapters = options.adapters};
+  check.limit = options.memory_limit;
+  check.tell = options.tell_memory;
+  check.width = options.planned_width;
+  check.height = options.planned_height;
+  check_image_memory(folder, load, check);
+  return diffusion::ImagePipeline::load(folder, load);
 }
 
-std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {
-  const at::Device device = nn::parse_device(options.device);
-  std::shared_ptr<const diffusion::ImagePipeline> model = load_image_model(options);
-  ModelCard card = card_of(options, DiffusersFolder::open(options.model));
-  int64_t batch = options.max_num_seqs > 0 ? options.max_num_seqs : device.is_cpu() ? 1 : 4;
-  if (model->options().cache.kind != diffusion::StepCacheSettings::Kind::kNone) {
+int64_t batch_size(const ImagePipelineOptions& options) {
+  using Kind = diffusion::StepCacheSettings::Kind;
+  if (diffusion::parse_step_cache(options.cache).kind != Kind::kNone) {
     if (options.max_num_seqs > 1)
       log_warning("max_num_seqs ", options.max_num_seqs,
                   " has no effect: under a step cache pictures are computed ", "one by one");
-    batch = 1;
+    return 1;
   }
+  if (options.max_num_seqs > 0) return options.max_num_seqs;
+  return nn::parse_device(options.device).is_cpu() ? 1 : 4;
+}
+
+}  // namespace
+
+std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options) {
+  return load_model(options, {});
+}
+
+std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {
+  const int64_t batch = batch_size(options);
+  std::shared_ptr<const diffusion::ImagePipeline> model =
+      load_model(options, {.pictures = batch, .max_pixels = options.limits.max_pixels});
+  ModelCard card = card_of(options, DiffusersFolder::open(options.model));
   return start_image_engine(std::move(model), std::move(card),
                             {.max_batch = batch, .max_queue = options.max_queue, .limits = options.limits});
 }

@@ -27,6 +27,11 @@ struct ImagePipelineOptions {
   // and a picture would depend on its company.
   std::string cache = "none";
   bool vae_tiling = false;
+  bool offload = false;               // nn::LoadOptions::offload; without effect on the CPU, with a warning
+  std::string memory_limit = "free";  // what the model may hold: memory_plan.h
+  bool tell_memory = false;           // log the plan
+  // Of the pictures that memory is planned for; 0: the model's default size.
+  int64_t planned_width = 0, planned_height = 0;
   std::vector<diffusion::Adapter> adapters;  // loaded with the model; with names of their own
   ImageRequestLimits limits;
 };

@@ -78,7 +78,9 @@ class Counter {
     counted_.insert(plan.tensors.begin(), plan.tensors.end());
     counted_.insert(plan.dropped.begin(), plan.dropped.end());
     if (plan.tensors.empty() && !options_.round_plain) return plain_layer(layer, name, values);
-    const std::string kind = plan.tensors.empty() ? place_of(layer.name) : plan.scheme.dump();
+    std::string kind = plan.tensors.empty() ? place_of(layer.name) : plan.scheme.dump();
+    for (const std::string& tensor : plan.tensors)
+      kind += cat(" ", dtype_info(checkpoint_.stored_type(tensor)).name);
     auto known = samples_.find(kind);
     if (known == samples_.end()) known = samples_.emplace(kind, sample(layer)).first;
     const Sample& one = known->second;
