@@ -246,9 +246,8 @@ TEST_F(ShapesLora, JobsKeepTheirOwnAdapters) {
   const json run = facts();
   ImageJob style(*pipeline_, {spec(run, {1, 0})}), none(*pipeline_, {spec(run, {})});
   while (style.steps_done() < style.steps()) style.step(), none.step();
-  EXPECT_FALSE(style.latents().equal(none.latents()));
-  EXPECT_TRUE(style.latents().equal(latents(spec(run, {1, 0}))));
-  EXPECT_TRUE(none.latents().equal(latents(spec(run, {0, 0}))));
+  EXPECT_LE(relative_change(style.latents(), golden_tensor(lora_path("latents"), "style")), 1e-3);
+  EXPECT_LE(relative_change(none.latents(), golden_tensor(lora_path("latents"), "none")), 1e-3);
 }
 
 const std::string kToQ = "transformer.transformer_blocks.0.attn.to_q";
