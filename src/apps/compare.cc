@@ -12,6 +12,7 @@
 #include "apps/model_argument.h"
 #include "apps/picture_files.h"
 #include "apps/picture_flags.h"
+#include "apps/ranks.h"
 #include "apps/text_flags.h"
 #include "base/log.h"
 #include "base/mapped_file.h"
@@ -39,6 +40,7 @@ struct CompareFlags {
   VariantFlags reference, candidate;
   PictureFlags pictures;
   PictureModelFlags vae;
+  RankFlags ranks;
   std::vector<std::string> prompts;
   std::vector<int64_t> seeds;
   int64_t warmup_runs = 0, measure_runs = 1;
@@ -101,20 +103,21 @@ void settle(pipeline::ImageRequest& request, const diffusion::ImageSpec& spec,
 
 // --- the two runs
 
-std::shared_ptr<const diffusion::ImagePipeline> load_variant(const CompareFlags& flags,
-                                                             const VariantFlags& variant) {
+pipeline::ImagePipelineOptions options_of(const CompareFlags& flags, const VariantFlags& variant,
+                                          Ranks& ranks) {
   const std::string folder = resolve_model(variant.model);
   require(DiffusersFolder::is(folder), ErrorKind::kInvalidInput, folder,
           ": --task t2i compares models of pictures, and this is none: it has no model_index.json");
-  return pipeline::load_image_model({.model = folder,
-                                     .device = flags.device,
-                                     .dtype = variant.dtype,
-                                     .strict_activations = flags.strict_activations,
-                                     .quantization = variant.quantization,
-                                     .rounding = quantize::online_rounding,
-                                     .cache = variant.cache,
-                                     .vae_tiling = flags.vae.vae_tiling,
-                                     .adapters = adapters_of({.files = variant.loras})});
+  return {.model = folder,
+          .device = ranks.device(),
+          .dtype = variant.dtype,
+          .strict_activations = flags.strict_activations,
+          .quantization = variant.quantization,
+          .rounding = quantize::online_rounding,
+          .cache = variant.cache,
+          .vae_tiling = flags.vae.vae_tiling,
+          .adapters = adapters_of({.files = variant.loras}),
+          .ranks = ranks.world()};
 }
 
 struct LatentShape {
@@ -145,7 +148,8 @@ void require_room(const std::vector<diffusion::ImageSpec>& specs, const LatentSh
 
 class CompareRun {
  public:
-  explicit CompareRun(const CompareFlags& flags) : flags_(flags), request_(request_of(flags.pictures)) {
+  CompareRun(const CompareFlags& flags, Ranks& ranks)
+      : flags_(flags), ranks_(ranks), request_(request_of(flags.pictures)) {
     report_.prompts = all_prompts(flags);
     report_.seeds = all_seeds(flags.seeds);
     report_.pictures_per_seed = request_.count;
@@ -184,7 +188,7 @@ class CompareRun {
   }
 
   std::optional<eval::ImageRun> run_reference() {
-    const auto model = load_variant(flags_, flags_.reference);
+    const auto model = pipeline::load_image_model(options_of(flags_, flags_.reference, ranks_));
     report_.specs = specs_for(*model, request_, report_);
     const diffusion::ImageSpec& first = report_.specs.front();
     for (const std::string& note : idle_fields(request_, model->facts(), first.guidance)) log_warning(note);
@@ -200,7 +204,7 @@ class CompareRun {
   }
 
   std::optional<eval::ImageRun> run_candidate() {
-    const auto model = load_variant(flags_, flags_.candidate);
+    const auto model = pipeline::load_image_model(options_of(flags_, flags_.candidate, ranks_));
     require_same_noise(shape_, latent_shape(*model));
     return draw("candidate", *model, specs_for(*model, request_, report_),
                 [&](size_t picture, const at::Tensor& latents) { pairs_->compare(picture, latents); });
@@ -238,6 +242,7 @@ class CompareRun {
   }
 
   const CompareFlags& flags_;
+  Ranks& ranks_;
   pipeline::ImageRequest request_;
   std::optional<eval::Lpips> lpips_;
   LatentShape shape_;
@@ -323,7 +328,13 @@ void check_compare_flags(CompareFlags& flags) {
 
 int run_compare(CompareFlags flags) {
   check_compare_flags(flags);
-  std::optional<eval::ImageReport> report = CompareRun(flags).run();
+  Ranks ranks(flags.ranks, flags.device);
+  if (!ranks.leads()) {
+    for (const VariantFlags* variant : {&flags.reference, &flags.candidate})
+      follow(options_of(flags, *variant, ranks));
+    return 0;
+  }
+  std::optional<eval::ImageReport> report = CompareRun(flags, ranks).run();
   if (!report) return kInterrupted;
   report->limits = check_limits(limits_of(flags), report->pictures);
   if (!flags.save_output_dir.empty()) {
@@ -353,8 +364,7 @@ void add_variant_flags(CLI::App& app, const std::string& side, VariantFlags& var
 
 // What the program of these flags can ask of several devices or of videos; here each is 1.
 void add_flags_of_one(CLI::App& app) {
-  for (const char* name : {"num-frames", "ulysses-degree", "ring-degree", "cfg-parallel-size",
-                           "tensor-parallel-size", "vae-patch-parallel-size"})
+  for (const char* name : {"num-frames", "ring-degree", "vae-patch-parallel-size"})
     app.add_option_function<int>(
            both_spellings(name), [](int) {}, "1; accepted for compatibility")
         ->check(CLI::IsMember({1}));
@@ -402,6 +412,7 @@ std::function<int()> add_compare(CLI::App& app) {
   add_flag(app, "output-html", flags->output_html, "write a page with the pictures to this file");
   add_flag(app, "save-output-dir", flags->save_output_dir, "write both sides' pictures to this folder");
   add_switch(app, "quiet", flags->quiet, "no progress");
+  add_rank_flags(app, flags->ranks);
   add_flags_of_one(app);
   return [flags] { return run_compare(*flags); };
 }

@@ -8,6 +8,7 @@
 #include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/model_kind.h"
+#include "apps/ranks.h"
 #include "apps/text_flags.h"
 #include "checkpoint/diffusers_folder.h"
 
@@ -20,6 +21,7 @@ struct GenerateFlags {
   std::string prompt;
   PictureJob picture;
   PictureModelFlags picture_model;
+  RankFlags ranks;
   LoraFlags lora;
 };
 
@@ -39,13 +41,15 @@ std::string name_of_model(const std::string& argument) {
 }
 
 int draw_picture(const GenerateFlags& flags, const std::string& name) {
-  tell_of_vae_flags(flags.picture_model);
+  Ranks ranks(flags.ranks, flags.model.device);
+  if (ranks.leads()) tell_of_vae_flags(flags.picture_model);
   PictureJob job = flags.picture;
   job.name = name;
   job.prompt = flags.prompt;
   job.seed = flags.sampling.seed;
   job.model.model = flags.model.model;
-  job.model.device = flags.model.device;
+  job.model.device = ranks.device();
+  job.model.ranks = ranks.world();
   job.model.dtype = flags.model.dtype;
   job.model.strict_activations = flags.model.strict_activations;
   job.model.quantization = flags.model.quantization;
@@ -55,7 +59,7 @@ int draw_picture(const GenerateFlags& flags, const std::string& name) {
   job.model.offload = flags.picture_model.offload;
   job.model.memory_limit = flags.model.memory_limit;
   job.model.adapters = adapters_of(flags.lora);
-  return generate_pictures(job);
+  return ranks.leads() ? generate_pictures(job) : follow(job.model);
 }
 
 int run_generate(const CLI::App& app, GenerateFlags flags) {
@@ -91,6 +95,7 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
   add_cache_flag(app, "cache", flags.picture_model.cache);
   add_vae_flags(app, flags.picture_model);
   add_offload_flag(app, flags.picture_model);
+  add_rank_flags(app, flags.ranks);
   add_switch(app, "quiet", flags.picture.quiet, "no progress; print the paths alone");
   group_under(app, kForPictures,
               {"output", "negative-prompt", "size", "width", "height", "num-inference-steps",

@@ -2,12 +2,14 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <optional>
 
 #include "apps/commands.h"
 #include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/model_kind.h"
 #include "apps/picture_flags.h"
+#include "apps/ranks.h"
 #include "apps/text_flags.h"
 #include "base/env.h"
 #include "base/error.h"
@@ -27,6 +29,7 @@ struct ServeFlags {
   server::ServerOptions server;
   std::string default_sampling_params;
   PictureModelFlags vae;
+  RankFlags ranks;
   LoraFlags lora;
   bool omni = false, no_access_log = false;
 };
@@ -55,11 +58,11 @@ void handle_signals(server::Server& server) {
   sigaction(SIGINT, &action, nullptr);
 }
 
-std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool pictures) {
-  if (!pictures) return pipeline::open_text_pipeline(flags.model);
+pipeline::ImagePipelineOptions picture_options(const ServeFlags& flags, Ranks& ranks) {
   pipeline::ImagePipelineOptions options = flags.images;
   options.model = flags.model.model;
-  options.device = flags.model.device;
+  options.device = ranks.device();
+  options.ranks = ranks.world();
   options.dtype = flags.model.dtype;
   options.max_num_seqs = flags.model.max_num_seqs;
   options.max_queue = flags.model.max_queue;
@@ -72,7 +75,7 @@ std::unique_ptr<pipeline::Pipeline> open_pipeline(const ServeFlags& flags, bool 
   options.memory_limit = flags.model.memory_limit;
   options.tell_memory = true;
   options.adapters = adapters_of(flags.lora);
-  return pipeline::open_image_pipeline(options);
+  return options;
 }
 
 // What a client may leave unread: its pictures, all of one request, in base64.
@@ -84,6 +87,22 @@ std::string capacity(const pipeline::Pipeline& model, const ServeFlags& flags, b
   return pictures ? cat(flags.images.limits.max_pixels, " pixels")
                   : cat(model.card().max_model_len, " tokens");
 }
+
+// A server that has lost a rank can't serve: it tells its requests so and ends.
+class LossWatch {
+ public:
+  LossWatch(std::optional<Ranks>& ranks, server::Server& server) : ranks_(ranks) {
+    if (ranks_) ranks_->on_loss([&server] { server.terminate(); });
+  }
+  ~LossWatch() {
+    if (ranks_) ranks_->on_loss({});
+  }
+  LossWatch(const LossWatch&) = delete;
+  LossWatch& operator=(const LossWatch&) = delete;
+
+ private:
+  std::optional<Ranks>& ranks_;
+};
 
 int run_serve(const CLI::App& app, ServeFlags flags) {
   if (flags.server.served_model_names.empty() && is_repository(flags.model.model))
@@ -103,13 +122,21 @@ int run_serve(const CLI::App& app, ServeFlags flags) {
   if (flags.omni) log_warning("--omni has no effect: what a model makes is seen from its files");
   tell_of_vae_flags(flags.vae);
   if (pictures) make_room_for_pictures(flags.server.http.limits, flags.images.limits.max_pixels);
+  std::optional<Ranks> ranks;
+  if (pictures) ranks.emplace(flags.ranks, flags.model.device);
+  if (ranks && !ranks->leads()) return follow(picture_options(flags, *ranks));
   server::Server server(flags.server);
   handle_signals(server);
+  const LossWatch watch(ranks, server);
   server.start();
   std::printf("listening on http://%s:%d, loading %s\n", flags.server.http.host.c_str(), server.port(),
               flags.model.model.c_str());
   std::fflush(stdout);
-  std::unique_ptr<pipeline::Pipeline> model = open_pipeline(flags, pictures);
+  std::unique_ptr<pipeline::Pipeline> model;
+  if (pictures)
+    model = pipeline::open_image_pipeline(picture_options(flags, *ranks));
+  else
+    model = pipeline::open_text_pipeline(flags.model);
   server.attach(*model);
   std::printf("ready: http://%s:%d/v1, up to %s per request\n", flags.server.http.host.c_str(), server.port(),
               capacity(*model, flags, pictures).c_str());
@@ -117,7 +144,7 @@ int run_serve(const CLI::App& app, ServeFlags flags) {
   server.wait();
   server.stop();
   g_server = nullptr;
-  return 0;
+  return ranks && ranks->lost() ? 1 : 0;
 }
 
 void add_engine_flags(CLI::App& app, ServeFlags& flags) {
@@ -137,6 +164,7 @@ void add_picture_flags(CLI::App& app, ServeFlags& flags) {
   add_cache_flag(app, "cache", flags.vae.cache);
   add_vae_flags(app, flags.vae);
   add_offload_flag(app, flags.vae);
+  add_rank_flags(app, flags.ranks);
   add_lora_flags(app, flags.lora);
   add_lora_modules_flag(app, flags.lora);
   app.add_option(both_spellings("max-generated-image-size"), flags.images.limits.max_pixels,

@@ -34,6 +34,7 @@ struct ImageFacts {
   int64_t unit = 16;  // width and height are multiples of it
   int64_t default_width = 0, default_height = 0;
   std::vector<Adapter> adapters;
+  int64_t guidance_ranks = 1;  // processes that share the branches of guidance
 };
 
 }  // namespace quaver::diffusion

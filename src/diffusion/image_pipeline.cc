@@ -80,6 +80,7 @@ std::unique_ptr<ImagePipeline> ImagePipeline::load(const DiffusersFolder& folder
   facts.defaults = family.defaults(out->transformer_->info());
   facts.unit = 2 * out->vae_->info().scale;
   facts.default_width = facts.default_height = out->vae_->info().sample_pixels / facts.unit * facts.unit;
+  if (options.ranks) facts.guidance_ranks = options.ranks->sizes().cfg;
   if (options.ranks) out->ranks_ = std::make_unique<TransformerRanks>(*options.ranks, *out->transformer_);
   return out;
 }

@@ -52,11 +52,11 @@ RankLeader::~RankLeader() {
 }
 
 void RankLeader::on_loss(OnLoss action) {
-  std::unique_lock lock(mutex_);
+  std::lock_guard acting(action_mutex_);
   on_loss_ = std::move(action);
-  const OnLoss now = loss_ ? on_loss_ : nullptr;
-  lock.unlock();
-  if (now) now();
+  if (!loss()) return;
+  acted_ = true;
+  if (on_loss_) on_loss_();
 }
 
 void RankLeader::tell(std::string_view message) {
@@ -128,15 +128,14 @@ void RankLeader::hear(size_t index) {
 }
 
 void RankLeader::lose(std::string what) {
-  OnLoss action;
   {
     std::lock_guard lock(mutex_);
     if (loss_ || closing_) return;
     loss_ = std::move(what);
-    action = on_loss_;
     changed_.notify_all();
   }
-  if (action) action();
+  std::lock_guard acting(action_mutex_);
+  if (!std::exchange(acted_, true) && on_loss_) on_loss_();
 }
 
 RankFollower::RankFollower(const RankStore& store, int64_t rank, const std::string& host)

@@ -22,6 +22,7 @@ namespace quaver::nn {
 class RankLeader {
  public:
   // Called when the first rank is lost, on a thread of its own; at once where one already is. Must not throw.
+  // Once another action is set, the one before it neither runs nor will.
   using OnLoss = std::function<void()>;
 
   // Waits for all others. `local`: they are on this host.
@@ -58,8 +59,10 @@ class RankLeader {
   int64_t times_awaited_ = 0;
   std::vector<Error> complaints_;
   std::optional<std::string> loss_;
-  OnLoss on_loss_;
   bool closing_ = false;
+  std::mutex action_mutex_;  // taken before the other one
+  OnLoss on_loss_;
+  bool acted_ = false;
   std::thread watcher_;  // last: it uses all of the above
 };
 

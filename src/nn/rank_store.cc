@@ -1,5 +1,10 @@
 #include "nn/rank_store.h"
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -14,6 +19,29 @@ namespace {
 
 // How long a rank waits for a note of another one, which may still be loading its part of a model.
 constexpr std::chrono::hours kPatience{24};
+
+// c10d listens on all addresses unless it is given a socket that listens already.
+int listen_on_loopback(uint16_t port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const int on = 1;
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const bool listens =
+      ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::listen(fd, 128) == 0;
+  require(listens, ErrorKind::kUnavailable, "can't serve the ranks' store on port ", port, ": ",
+          std::strerror(errno));
+  return fd;
+}
+
+uint16_t port_of(int fd) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin_port);
+}
 
 c10::intrusive_ptr<c10d::TCPStore> open_tcp_store(const std::string& host,
                                                   const c10d::TCPStoreOptions& options) {
@@ -35,12 +63,16 @@ RankStore RankStore::of_threads() {
   return RankStore(std::make_shared<const Impl>(Impl{.store = c10::make_intrusive<c10d::HashStore>()}));
 }
 
-RankStore RankStore::serve(uint16_t port) {
+RankStore RankStore::serve(uint16_t port, bool loopback_only) {
   c10d::TCPStoreOptions options;
   options.port = port;
   options.isServer = true;
   options.waitWorkers = false;
-  auto store = open_tcp_store("localhost", options);
+  if (loopback_only) {
+    options.masterListenFd = listen_on_loopback(port);  // the store's own from here on
+    options.port = port_of(*options.masterListenFd);
+  }
+  auto store = open_tcp_store("127.0.0.1", options);
   const uint16_t chosen = store->getPort();
   return RankStore(std::make_shared<const Impl>(Impl{.store = std::move(store), .port = chosen}));
 }

@@ -15,8 +15,8 @@ class RankStore {
 
   // For ranks that are threads of this process.
   static RankStore of_threads();
-  // Serves it on a port of this host; 0 takes a free one.
-  static RankStore serve(uint16_t port);
+  // Serves it on a port of this host; 0 takes a free one. `loopback_only`: to this host alone.
+  static RankStore serve(uint16_t port, bool loopback_only);
   // Waits for a store that somebody serves, so long at most.
   static RankStore connect(const std::string& host, uint16_t port, std::chrono::seconds patience);
 

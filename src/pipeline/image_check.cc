@@ -172,6 +172,10 @@ std::vector<std::string> idle_fields(const ImageRequest& request, const diffusio
   if (facts.defaults.guidance_kind == GuidanceKind::kNone && request.guidance_scale)
     notes.push_back(
         cat("guidance_scale has no effect: this ", facts.family, " was distilled without guidance"));
+  if (guidance.branches() == 1 && facts.guidance_ranks > 1)
+    notes.push_back(
+        cat("--cfg-parallel-size ", facts.guidance_ranks,
+            " has no effect on a picture alone without true guidance: half of the ranks are idle"));
   return notes;
 }
 

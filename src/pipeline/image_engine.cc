@@ -99,7 +99,7 @@ class ImageEngine : public ImagePipeline {
 
   const ModelCard& card() const override { return card_; }
   const diffusion::ImageFacts& facts() const override { return model_->facts(); }
-  bool healthy() const override { return healthy_; }
+  bool healthy() const override { return healthy_ && !model_->lost_ranks(); }
   Stats stats() override { return board_.take(); }
 
   uint64_t submit(ImageRequest request, ImageSink sink) override {

@@ -54,17 +54,21 @@ ModelCard card_of(const ImagePipelineOptions& options, const DiffusersFolder& fo
   return card;
 }
 
+diffusion::ImagePipelineOptions diffusion_options(const ImagePipelineOptions& options,
+                                                  const DiffusersFolder& folder) {
+  return {.load = load_options(options, folder, nn::parse_device(options.device)),
+          .vae = {.tile = options.vae_tiling},
+          .cache = diffusion::parse_step_cache(options.cache),
+          .adapters = options.adapters,
+          .ranks = options.ranks};
+}
+
 // `check` says how the model will be used.
 std::shared_ptr<const diffusion::ImagePipeline> load_model(const ImagePipelineOptions& options,
                                                            ImageMemoryCheck check) {
-  const at::Device device = nn::parse_device(options.device);
   check_memory_limit(options.memory_limit);
-  const diffusion::StepCacheSettings cache = diffusion::parse_step_cache(options.cache);
   const DiffusersFolder folder = DiffusersFolder::open(options.model);
-  const diffusion::ImagePipelineOptions load{.load = load_options(options, folder, device),
-                                             .vae = {.tile = options.vae_tiling},
-                                             .cache = cache,
-                                             .adapters = options.adapters};
+  const diffusion::ImagePipelineOptions load = diffusion_options(options, folder);
   check.limit = options.memory_limit;
   check.tell = options.tell_memory;
   check.width = options.planned_width;
@@ -89,6 +93,11 @@ int64_t batch_size(const ImagePipelineOptions& options) {
 
 std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options) {
   return load_model(options, {});
+}
+
+void follow_image_model(const ImagePipelineOptions& options) {
+  const DiffusersFolder folder = DiffusersFolder::open(options.model);
+  diffusion::follow_image_pipeline(folder, diffusion_options(options, folder));
 }
 
 std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options) {

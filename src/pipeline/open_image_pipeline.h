@@ -34,10 +34,16 @@ struct ImagePipelineOptions {
   int64_t planned_width = 0, planned_height = 0;
   std::vector<diffusion::Adapter> adapters;  // loaded with the model; with names of their own
   ImageRequestLimits limits;
+  nn::RankWorld* ranks =
+      nullptr;  // who computes the transformer together, borrowed; null: this process alone
 };
 
 // Loads the model; for those who run jobs themselves. Throws Error as open_text_pipeline does.
 std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options);
+
+// What ranks beyond 0 do where rank 0 opens the model with the same options:
+// diffusion::follow_image_pipeline.
+void follow_image_model(const ImagePipelineOptions& options);
 
 // Loads the model and starts its engine.
 std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& options);

@@ -156,7 +156,7 @@ TEST(RankGroup, AnAbortEndsWhoWaitsAndWhoComesLater) {
 }
 
 TEST(RankStore, ServesOnAFreePort) {
-  const RankStore store = RankStore::serve(0);
+  const RankStore store = RankStore::serve(0, true);
   ASSERT_GT(store.port(), 0);
   std::thread other([port = store.port()] {
     const RankStore theirs = RankStore::connect("127.0.0.1", port, seconds(10)).with_prefix("a");
