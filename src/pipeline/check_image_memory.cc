@@ -51,9 +51,9 @@ std::vector<MemoryRemedy> image_remedies(const DiffusersFolder& folder,
   if (std::ranges::none_of(out, enough) && std::ranges::all_of(out, better) && out.size() > 1)
     out.push_back({all, together});
   if (!model.on_host && model.dtype == at::kFloat) {
-    nn::LoadOptions half = options.load;
-    half.compute_dtype = at::kBFloat16;
-    out.push_back({"--dtype bfloat16", plan_memory(image_memory(folder, half, at::kBFloat16), use)});
+    diffusion::ImagePipelineOptions half = options;
+    half.load.compute_dtype = at::kBFloat16;
+    out.push_back({"--dtype bfloat16", plan_memory(image_memory(folder, half), use)});
   }
   return out;
 }
@@ -90,12 +90,13 @@ void check_image_memory(const DiffusersFolder& folder, const diffusion::ImagePip
                         const ImageMemoryCheck& check) {
   const at::Device device = options.load.device;
   const MemoryLimit limit = limit_on(device, check.limit);
-  const ImageMemory model = image_memory(folder, options.load, diffusion::vae_dtype(options));
+  const ImageMemory model = image_memory(folder, options);
   const ImageUse use{.width = check.width,
                      .height = check.height,
                      .pictures = check.pictures,
                      .tiling = options.vae.tile,
-                     .offload = options.load.offload};
+                     .offload = options.load.offload,
+                     .ranks = options.ranks ? options.ranks->sizes() : nn::RankSizes()};
   ImageUse least = use;
   least.pictures = 1;
   if (check.tell)

@@ -73,7 +73,8 @@ int64_t branches_of(const ImageMemory& model) {
 }
 
 int64_t step_bytes(const ImageMemory& model, const ImageUse& use) {
-  return use.pictures * branches_of(model) * tokens_of(model, use) * model.dit.values_per_token *
+  const int64_t branches = std::max<int64_t>(1, branches_of(model) / use.ranks.cfg);
+  return use.pictures * branches * tokens_of(model, use) / use.ranks.ulysses * model.dit.values_per_token *
              value_bytes(model.dtype) +
          model.transformer.expanded;
 }
@@ -125,18 +126,19 @@ void add_offloaded(MemoryPlan& plan, const ImageMemory& model, const ImageUse& u
 
 }  // namespace
 
-ImageMemory image_memory(const DiffusersFolder& folder, const nn::LoadOptions& load,
-                         at::ScalarType vae_dtype) {
+ImageMemory image_memory(const DiffusersFolder& folder, const diffusion::ImagePipelineOptions& options) {
   const diffusion::ImageFamily& family = diffusion::image_family_of(folder);
   ImageMemory out;
+  nn::LoadOptions load = options.load;
   out.dtype = load.compute_dtype;
   out.on_host = load.device.is_cpu();
   nn::LoadOptions plain = load;
   plain.round_plain = nullptr;
   for (const diffusion::PromptReader& reader : family.readers)
     out.encoders.push_back({reader.component, measure_encoder(folder, reader.component, plain)});
-  plain.compute_dtype = vae_dtype;
+  plain.compute_dtype = diffusion::vae_dtype(options);
   out.vae = measure_vae(folder, plain, out.autoencoder);
+  if (options.ranks) load.tensor_ranks = options.ranks->tensor_ranks();
   out.transformer = measure_transformer(folder, load, out.dit);
   out.defaults = family.defaults(out.dit);
   return out;

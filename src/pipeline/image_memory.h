@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "checkpoint/diffusers_folder.h"
-#include "diffusion/image_facts.h"
-#include "models/dit/dit.h"
-#include "models/vae/image_vae.h"
+#include "diffusion/image_pipeline.h"
+#include "nn/rank_world.h"
 #include "pipeline/memory_plan.h"
 #include "pipeline/resident_weights.h"
 
@@ -32,16 +31,16 @@ struct ImageMemory {
   int64_t default_side() const { return autoencoder.sample_pixels / unit() * unit(); }
 };
 
-// Reads headers and configs, and a few layers (resident_weights.h). `load` and `vae_dtype` are those that the
-// model will be loaded with. Errors as loading gives them.
-ImageMemory image_memory(const DiffusersFolder& folder, const nn::LoadOptions& load,
-                         at::ScalarType vae_dtype);
+// Reads headers and configs, and a few layers (resident_weights.h). Errors as loading gives them. Of several
+// ranks: what this one holds.
+ImageMemory image_memory(const DiffusersFolder& folder, const diffusion::ImagePipelineOptions& options);
 
 // How the model will be used.
 struct ImageUse {
   int64_t width = 0, height = 0;  // 0: the model's default
   int64_t pictures = 1;           // computed together
   bool tiling = false, offload = false;
+  nn::RankSizes ranks;  // which divide branches and tokens
 };
 
 // A step holds DitInfo::values_per_token for each token of text and picture, of each picture and branch of

@@ -50,7 +50,7 @@ int64_t growth(const Body& body) {
 }
 
 ImageMemory shapes_model(const nn::LoadOptions& load = {.kernel_layout_only = true}) {
-  return image_memory(DiffusersFolder::open(kPlanned), load, at::kFloat);
+  return image_memory(DiffusersFolder::open(kPlanned), {.load = load});
 }
 
 std::string refusal(const std::string& limit, ImageMemoryCheck check = {},
@@ -122,6 +122,15 @@ TEST(MemoryPlan, OffloadLeavesTwoBlocksOnTheDevice) {
   EXPECT_GE(offloaded.host, memory.transformer.blocks + memory.vae.total());
   EXPECT_EQ(offloaded.passing.size(), 3u);
   EXPECT_LT(plan_memory(as_int4(memory), {.pictures = 1}).held(), whole.held() * 7 / 10);
+}
+
+// Tensor ranks hold a part of the transformer: resident_weights.h; the others divide what a step computes.
+TEST(MemoryPlan, RanksDivideTheTokens) {
+  const ImageMemory memory = shapes_model();
+  const ImageUse alone{.width = 512, .height = 512},
+      two{.width = 512, .height = 512, .ranks = {.ulysses = 2}};
+  EXPECT_EQ(plan_memory(memory, two).passing[0].bytes, plan_memory(memory, alone).passing[0].bytes / 2);
+  EXPECT_EQ(plan_memory(memory, two).held(), plan_memory(memory, alone).held());
 }
 
 TEST(ResidentWeights, OfLayersEqualWhatLoadingKeeps) {
