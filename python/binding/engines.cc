@@ -1,6 +1,7 @@
 // Loaded models in Python: open, submit, abort, close. Nothing here holds Python's lock while it works.
 #include <pybind11/stl.h>
 
+#include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/picture_flags.h"
 #include "binding/bindings.h"
@@ -98,6 +99,14 @@ std::string decode(const TextEngine& engine, const std::vector<int32_t>& ids) {
   return engine.live()->tokenizer().decode(ids, false);
 }
 
+// As `--lora-path`, `--lora-scale` and `--lora-modules`: those by name run where a request picks them.
+void set_adapters(ImagePipelineOptions& options, const std::string& path, std::optional<double> scale,
+                  const std::map<std::string, std::string>& modules) {
+  apps::LoraFlags flags{.path = path, .scale = scale};
+  for (const auto& [name, file] : modules) flags.modules.push_back(cat(name, "=", file));
+  options.adapters = apps::adapters_of(flags);
+}
+
 void bind_image_options(py::module_& module) {
   using Options = ImagePipelineOptions;
   py::class_<Options>(module, "ImageOptions")
@@ -110,7 +119,8 @@ void bind_image_options(py::module_& module) {
       .def_readwrite("strict_activations", &Options::strict_activations)
       .def_readwrite("quantization", &Options::quantization)
       .def_readwrite("cache", &Options::cache)
-      .def_readwrite("vae_tiling", &Options::vae_tiling);
+      .def_readwrite("vae_tiling", &Options::vae_tiling)
+      .def("set_adapters", &set_adapters, py::arg("path"), py::arg("scale"), py::arg("modules"));
 }
 
 void bind_text_options(py::module_& module) {

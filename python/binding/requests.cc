@@ -83,6 +83,12 @@ void bind_image_request(py::module_& module) {
       .def_readwrite("strength", &ImageRequest::strength)
       .def("set_seed", &set_seed, py::arg("seed"))
       .def(
+          "set_adapter",
+          [](ImageRequest& self, std::string name, std::string path, std::optional<double> scale) {
+            self.adapter = {std::move(name), std::move(path), scale};
+          },
+          py::arg("name"), py::arg("path"), py::arg("scale"))
+      .def(
           "set_source", [](ImageRequest& self, const Picture& picture) { self.source = picture.image; },
           py::arg("picture"))
       .def(

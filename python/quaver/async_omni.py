@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Iterable, Optional, Union
 
 from . import _quaver
-from .model import AnyRun, Model
+from .model import AnyRun, Model, with_adapter
 from .outputs import OmniRequestOutput
 from .runs import TextRun
 
@@ -43,11 +43,14 @@ class AsyncOmni(Model):
             raise ValueError("sampling_params and sampling_params_list are two names of one thing; give one")
         if output_modalities is not None and list(output_modalities) != [self.makes]:
             raise ValueError(f"output_modalities is {output_modalities!r}, and this model makes {self.makes}")
-        if lora_request is not None:
-            raise NotImplementedError("lora_request is not supported yet")
         if priority != 0:
             raise NotImplementedError("priority is not supported yet: requests are taken in order of arrival")
-        run = self._run(prompt, sampling_params if sampling_params is not None else sampling_params_list, request_id)
+        params = sampling_params if sampling_params is not None else sampling_params_list
+        if lora_request is not None:
+            if self.makes != "image":
+                raise NotImplementedError("lora_request is not supported yet for models of text")
+            params = with_adapter(params, lora_request)
+        run = self._run(prompt, params, request_id)
         if run.id in self._live:
             raise ValueError(f"request_id {run.id!r} is in use")
         self._live[run.id] = run

@@ -62,6 +62,15 @@ def _image_run(engine: _quaver.ImageEngine, prompt: Prompt, params: Any, request
     return ImageRun(engine, prompt, params.clone(), request_id)
 
 
+def with_adapter(params: Any, lora_request: Any) -> OmniDiffusionSamplingParams:
+    """A copy of the parameters that has the adapter too."""
+    changed = OmniDiffusionSamplingParams.of(_for_one_stage(params)).clone()
+    if changed.lora_request is not None:
+        raise ValueError("lora_request stands in two places: as an argument and among the parameters")
+    changed.lora_request = lora_request
+    return changed
+
+
 def _open(path: str, given: Mapping[str, Any]) -> Union[_quaver.ImageEngine, _quaver.TextEngine]:
     if _quaver.makes_pictures(path):
         images = _quaver.ImageOptions()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -34,6 +35,7 @@ _OPTIONS = {
 }
 # Read into one of the above.
 _SPELLINGS = ("cache_backend", "cache_config", "diffusion_batch_size", "output_modalities")
+_LORA = ("lora_path", "lora_scale", "lora_modules")
 _WITHOUT_EFFECT = {
     "stage_init_timeout": "the model loads in this process, however long it takes",
     "init_timeout": "the model loads in this process, however long it takes",
@@ -46,7 +48,7 @@ _NOT_YET: dict[str, tuple[Any, ...]] = {
     "async_chunk": (False,), "deploy_config": (), "stage_overrides": (), "strategy_config": (), "parallel_config": (),
     "quantization_config": (), "enable_cpu_offload": (False,), "enable_layerwise_offload": (False,), "step_execution": (False,),
     "request_batch_max_wait_ms": (0,), "boundary_ratio": (), "flow_shift": (), "diffusion_load_format": ("default",),
-    "model_class_name": (), "lora_path": (),
+    "model_class_name": (),
 }
 # The engine's caches by the incumbents' names, each with the entry of cache_config that is its threshold.
 _CACHES = {"tea_cache": ("teacache", "rel_l1_thresh"), "teacache": ("teacache", "rel_l1_thresh"),
@@ -55,11 +57,13 @@ _CACHES = {"tea_cache": ("teacache", "rel_l1_thresh"), "teacache": ("teacache", 
 
 def fill_options(options: Any, given: Mapping[str, Any], makes: str) -> None:
     """`options` is the engine's. TypeError, ValueError or NotImplementedError name the keyword at fault; None is the default."""
-    known = (*_OPTIONS, *_SPELLINGS, *_WITHOUT_EFFECT, *_NOT_YET)
+    known = (*_OPTIONS, *_SPELLINGS, *_LORA, *_WITHOUT_EFFECT, *_NOT_YET)
     for name in given:
         if name not in known:
             raise unknown_name("Omni", name, known)
-    for name, value in _respelled({k: v for k, v in given.items() if v is not None}, makes).items():
+    rest = {k: v for k, v in given.items() if v is not None}
+    _set_adapters(options, {name: rest.pop(name) for name in _LORA if name in rest}, makes)
+    for name, value in _respelled(rest, makes).items():
         if name in _OPTIONS:
             option = _OPTIONS[name]
             if makes not in option.makes:
@@ -69,6 +73,22 @@ def fill_options(options: Any, given: Mapping[str, Any], makes: str) -> None:
             _log.warning("%s has no effect: %s", name, _WITHOUT_EFFECT[name])
         elif value not in _NOT_YET[name]:
             raise NotImplementedError(f"{name} = {value!r}: {name} is not supported yet")
+
+
+def _set_adapters(options: Any, given: Mapping[str, Any], makes: str) -> None:
+    """LoRA files: one that runs in every picture, and those that requests pick by name."""
+    if not given:
+        return
+    if makes != "image":
+        raise ValueError(f"{next(iter(given))} is for models of pictures, and this one makes {_plural(makes)}")
+    if "lora_scale" in given and "lora_path" not in given:
+        raise ValueError("lora_scale needs lora_path")
+    modules = given.get("lora_modules", {})
+    if not isinstance(modules, Mapping):
+        raise TypeError(f"lora_modules is {modules!r}, expected a dict of names and files")
+    options.set_adapters(os.fspath(given.get("lora_path", "")),
+                         checked("lora_scale", given["lora_scale"], "float") if "lora_scale" in given else None,
+                         {checked("lora_modules", name, "str"): os.fspath(file) for name, file in modules.items()})
 
 
 def _plural(makes: str) -> str:

@@ -91,6 +91,9 @@ class ImageRun(Run):
         seed = params.chosen_seed()
         if seed is not None:
             request.set_seed(seed)
+        adapter = params.adapter()
+        if adapter is not None:
+            request.set_adapter(*adapter, params.lora_scale)
         if self.prompt.image is not None:
             request.set_source(picture_of(self.prompt.image, "image"))
         if self.prompt.mask is not None:

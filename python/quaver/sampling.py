@@ -69,7 +69,7 @@ class _ParamsBase:
 
 _PICTURE_FIELDS = {"height": "int", "width": "int", "num_inference_steps": "int", "guidance_scale": "float", "true_cfg_scale": "float",
                    "strength": "float", "seed": "int", "num_outputs_per_prompt": "int", "max_sequence_length": "int",
-                   "save_output": "bool"}
+                   "lora_scale": "float", "save_output": "bool"}
 
 
 @dataclasses.dataclass
@@ -110,8 +110,8 @@ class OmniDiffusionSamplingParams(_ParamsBase):
     prompt_template: Any = None
     extra_args: dict[str, Any] = dataclasses.field(default_factory=dict)
     extra_step_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
-    lora_request: Any = None
-    lora_scale: float = 1.0
+    lora_request: Any = None  # an adapter of Omni(lora_modules=...): its name, or an object or a dict with lora_name (or name)
+    lora_scale: float = 1.0  # of that one
     return_trajectory_latents: bool = False
     return_trajectory_decoded: bool = False
     return_frames: bool = False
@@ -130,10 +130,26 @@ class OmniDiffusionSamplingParams(_ParamsBase):
 
     def validate(self) -> None:
         """TypeError for a value of a wrong type, NotImplementedError for what is not supported. Ranges are the model's to check."""
-        self.check(_PICTURE_FIELDS, others=("generator", "output_type"))
+        self.check(_PICTURE_FIELDS, others=("generator", "output_type", "lora_request"))
+        self.adapter()
         if self.output_type not in (None, "pil"):
             raise NotImplementedError(f"output_type is {self.output_type!r}; only 'pil' is supported")
         self.chosen_seed()
+
+    def adapter(self) -> Optional[tuple[str, str]]:
+        """Name and path that lora_request gives; either may be empty, not both."""
+        asked = self.lora_request
+        if asked is None:
+            if self.lora_scale != 1.0:
+                raise ValueError("lora_scale needs lora_request")
+            return None
+        if isinstance(asked, str):
+            return asked, ""
+        value = asked.get if isinstance(asked, Mapping) else lambda name: getattr(asked, name, None)
+        name, path = (next((v for v in map(value, names) if v is not None), "") for names in (("lora_name", "name"), ("lora_path", "path")))
+        if not name and not path:
+            raise TypeError(f"lora_request is {asked!r}, expected a name, or an object or a dict with lora_name")
+        return checked("lora_request.lora_name", name, "str"), checked("lora_request.lora_path", path, "str")
 
     def chosen_seed(self) -> Optional[int]:
         """That of `seed` or of the generator, which must be fresh: a seed says all about it then, and pictures can be made again."""

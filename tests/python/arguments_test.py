@@ -18,7 +18,11 @@ from quaver import Omni, OmniDiffusionSamplingParams, SamplingParams
     ({"cache_backend": "mag_cache"}, NotImplementedError, "cache_backend is 'mag_cache'; this version has tea_cache"),
     ({"cache_backend": "tea_cache", "cache_config": {"warm": 1}}, NotImplementedError, "'warm'; this version knows 'rel_l1_thresh'"),
     ({"cache_config": {}}, ValueError, "needs cache_backend"),
+    ({"offload": 1}, TypeError, "offload is 1, expected bool"),
+    ({"memory_limit": "10MiB", "enable_cpu_offload": True}, RuntimeError, "on cpu .weights.*--memory-limit allows 10.0 MiB"),
     ({"output_modalities": ["text"]}, ValueError, "this model makes image"),
+    ({"lora_scale": 0.5}, ValueError, "lora_scale needs lora_path"),
+    ({"lora_modules": ["a"]}, TypeError, r"lora_modules is \['a'\], expected a dict"),
 ])
 def test_keywords_of_the_model(options, error, words):
     with pytest.raises(error, match=words):
@@ -39,6 +43,8 @@ def test_keywords_without_effect_are_told(caplog):
     ({"extra_args": {"a": 1}}, NotImplementedError, "extra_args"),
     ({"output_type": "latent"}, NotImplementedError, "output_type is 'latent'"),
     ({"seed": 2**64}, ValueError, "seed is 18446744073709551616"),
+    ({"lora_scale": 0.5}, ValueError, "lora_scale needs lora_request"),
+    ({"lora_request": 5}, TypeError, "lora_request is 5, expected a name"),
 ])
 def test_fields_of_sampling_parameters(shapes, fields, error, words):
     with pytest.raises(error, match=words):
