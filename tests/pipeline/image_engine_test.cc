@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <thread>
 
 #include "base/remove_tree.h"
 #include "checkpoint/safetensors_file.h"
@@ -84,10 +85,16 @@ class ImageEngineTest : public testing::Test {
             .mask = {},
             .strength = {}};
   }
+  // On a new thread like the engine's: convolutions depend on how many threads ATen uses, and a thread that
+  // is older than a language model's engine in this process may use more.
   Image alone(const ImageRequest& wanted) {
-    diffusion::ImageJob job(**model_, {check_image_request(wanted, **model_, {}).front()});
-    while (job.steps_done() < job.steps()) job.step();
-    return job.decode(0);
+    Image picture;
+    std::thread([&] {
+      diffusion::ImageJob job(**model_, {check_image_request(wanted, **model_, {}).front()});
+      while (job.steps_done() < job.steps()) job.step();
+      picture = job.decode(0);
+    }).join();
+    return picture;
   }
   std::unique_ptr<ImagePipeline> engine(ImageEngineOptions options = {}) {
     return start_image_engine(*model_, {}, options);

@@ -67,7 +67,7 @@ std::string refusal(const std::string& limit, ImageMemoryCheck check = {},
 
 // What else grows is small: threads' work space, pages that are begun.
 void expect_near(int64_t measured, int64_t planned) {
-  EXPECT_LE(measured, planned + planned / 10 + 2 * kMiB);
+  EXPECT_LE(measured, planned + planned / 10 + 4 * kMiB);
   EXPECT_GE(measured, planned - planned / 10 - 2 * kMiB);
 }
 
@@ -85,9 +85,9 @@ TEST(MemoryPlan, IsNearWhatAPictureTakesOnTheCpu) {
         .prompt = "a red circle", .width = side, .height = side, .steps = 1, .text_tokens = kTextTokens};
   };
   {
-    // Libraries start up.
+    // Libraries start up, and threads get what they work in.
     model = load_image_model({.model = kPlanned});
-    diffusion::ImageJob job(*model, {spec(64)});
+    diffusion::ImageJob job(*model, {spec(kSide)});
     job.step();
     job.decode(0);
     model.reset();
