@@ -55,6 +55,7 @@ int draw_picture(const GenerateFlags& flags, const std::string& name) {
   job.model.quantization = flags.model.quantization;
   job.model.rounding = flags.model.rounding;
   job.model.cache = flags.picture_model.cache;
+  job.model.transformer = flags.picture_model.transformer;
   job.model.vae_tiling = flags.picture_model.vae_tiling;
   job.model.offload = flags.picture_model.offload;
   job.model.memory_limit = flags.model.memory_limit;
@@ -93,6 +94,7 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
                  "with --image: share of the steps that it goes through, above 0 to 1; default 0.6");
   add_lora_flags(app, flags.lora);
   add_cache_flag(app, "cache", flags.picture_model.cache);
+  add_transformer_flag(app, flags.picture_model);
   add_vae_flags(app, flags.picture_model);
   add_offload_flag(app, flags.picture_model);
   add_rank_flags(app, flags.ranks);
@@ -100,7 +102,7 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
   group_under(app, kForPictures,
               {"output", "negative-prompt", "size", "width", "height", "num-inference-steps",
                "guidance-scale", "true-cfg-scale", "num-images-per-prompt", "max-sequence-length", "image",
-               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "offload",
+               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "transformer", "offload",
                "vae-use-tiling", "vae-use-slicing", "quiet"});
 }
 

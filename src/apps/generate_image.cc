@@ -121,7 +121,7 @@ class PictureRun {
         files_(std::move(files)),
         model_(model),
         specs_(std::move(specs)),
-        hash_(model_hash(DiffusersFolder::open(job.model.model))),
+        hash_(model_hash(pipeline::open_image_folder(job.model))),
         progress_(model.schedule(specs_.front()).steps() * static_cast<int64_t>(specs_.size()), job.quiet) {}
 
   // Whatever ends the run, files that are there are told.

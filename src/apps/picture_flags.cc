@@ -71,6 +71,12 @@ void add_vae_flags(CLI::App& app, PictureModelFlags& flags) {
   add_switch(app, "vae-use-slicing", flags.vae_slicing, "accepted for compatibility");
 }
 
+void add_transformer_flag(CLI::App& app, PictureModelFlags& flags) {
+  add_flag(app, "transformer", flags.transformer,
+           "file to take the transformer's weights from: .gguf or .safetensors, under diffusers' names or "
+           "those of the model's makers");
+}
+
 void add_offload_flag(CLI::App& app, PictureModelFlags& flags) {
   app.add_flag(cat(both_spellings("offload"), ",", both_spellings("enable-cpu-offload"), ",",
                    both_spellings("enable-layerwise-offload")),

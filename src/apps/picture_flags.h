@@ -29,12 +29,13 @@ void add_request_flags(CLI::App& app, PictureFlags& flags);
 // --height.
 pipeline::ImageRequest request_of(const PictureFlags& flags);
 
-// "--cache", "--vae-use-tiling", "--vae-use-slicing" and "--offload" as `serve` has them.
+// "--cache", "--transformer", "--vae-use-tiling", "--vae-use-slicing" and "--offload" as `serve` has them.
 struct PictureModelFlags {
-  std::string cache = "none";
+  std::string cache = "none", transformer;
   bool vae_tiling = false, vae_slicing = false, offload = false;
 };
 void add_vae_flags(CLI::App& app, PictureModelFlags& flags);
+void add_transformer_flag(CLI::App& app, PictureModelFlags& flags);
 void add_offload_flag(CLI::App& app, PictureModelFlags& flags);
 CLI::Option* add_cache_flag(CLI::App& app, const std::string& name, std::string& cache);
 void tell_of_vae_flags(const PictureModelFlags& flags);

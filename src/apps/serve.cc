@@ -40,7 +40,7 @@ void group_flags(CLI::App& app) {
                "max-num-batched-tokens", "block-size", "enable-prefix-caching", "enable-chunked-prefill",
                "max-logprobs", "tool-call-parser", "trust-request-chat-template"});
   group_under(app, kForPictures,
-              {"cache", "vae-use-tiling", "vae-use-slicing", "offload", "max-generated-image-size", "lora",
+              {"cache", "transformer", "vae-use-tiling", "vae-use-slicing", "offload", "max-generated-image-size", "lora",
                "lora-path", "lora-scale", "lora-modules"});
 }
 
@@ -70,6 +70,7 @@ pipeline::ImagePipelineOptions picture_options(const ServeFlags& flags, Ranks& r
   options.quantization = flags.model.quantization;
   options.rounding = flags.model.rounding;
   options.cache = flags.vae.cache;
+  options.transformer = flags.vae.transformer;
   options.vae_tiling = flags.vae.vae_tiling;
   options.offload = flags.vae.offload;
   options.memory_limit = flags.model.memory_limit;
@@ -162,6 +163,7 @@ void add_engine_flags(CLI::App& app, ServeFlags& flags) {
 
 void add_picture_flags(CLI::App& app, ServeFlags& flags) {
   add_cache_flag(app, "cache", flags.vae.cache);
+  add_transformer_flag(app, flags.vae);
   add_vae_flags(app, flags.vae);
   add_offload_flag(app, flags.vae);
   add_rank_flags(app, flags.ranks);

@@ -110,7 +110,8 @@ fs::path DiffusersFolder::file_of(std::string_view component) const {
   }
   require(found.size() <= 1, ErrorKind::kInvalidInput, component_path(component).string(),
           ": holds several .gguf files; name one of them, or leave one");
-  return found.empty() ? fs::path() : found.front();
+  if (found.empty()) return {};
+  return contained_path(path_, cat(component, "/", found.front().filename().string()), path_.string());
 }
 
 std::unique_ptr<Checkpoint> DiffusersFolder::component(std::string_view component) const {

@@ -67,7 +67,7 @@ diffusion::ImagePipelineOptions diffusion_options(const ImagePipelineOptions& op
 std::shared_ptr<const diffusion::ImagePipeline> load_model(const ImagePipelineOptions& options,
                                                            ImageMemoryCheck check) {
   check_memory_limit(options.memory_limit);
-  const DiffusersFolder folder = DiffusersFolder::open(options.model);
+  const DiffusersFolder folder = open_image_folder(options);
   const diffusion::ImagePipelineOptions load = diffusion_options(options, folder);
   check.limit = options.memory_limit;
   check.tell = options.tell_memory;
@@ -91,12 +91,18 @@ int64_t batch_size(const ImagePipelineOptions& options) {
 
 }  // namespace
 
+DiffusersFolder open_image_folder(const ImagePipelineOptions& options) {
+  DiffusersFolder folder = DiffusersFolder::open(options.model);
+  if (!options.transformer.empty()) folder.use_file("transformer", options.transformer);
+  return folder;
+}
+
 std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options) {
   return load_model(options, {});
 }
 
 void follow_image_model(const ImagePipelineOptions& options) {
-  const DiffusersFolder folder = DiffusersFolder::open(options.model);
+  const DiffusersFolder folder = open_image_folder(options);
   diffusion::follow_image_pipeline(folder, diffusion_options(options, folder));
 }
 
@@ -104,7 +110,7 @@ std::unique_ptr<ImagePipeline> open_image_pipeline(const ImagePipelineOptions& o
   const int64_t batch = batch_size(options);
   std::shared_ptr<const diffusion::ImagePipeline> model =
       load_model(options, {.pictures = batch, .max_pixels = options.limits.max_pixels});
-  ModelCard card = card_of(options, DiffusersFolder::open(options.model));
+  ModelCard card = card_of(options, open_image_folder(options));
   return start_image_engine(std::move(model), std::move(card),
                             {.max_batch = batch, .max_queue = options.max_queue, .limits = options.limits});
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/diffusers_folder.h"
 #include "nn/weight_source.h"
 #include "pipeline/image_check.h"
 #include "pipeline/pipeline.h"
@@ -14,6 +15,7 @@ namespace quaver::pipeline {
 
 struct ImagePipelineOptions {
   std::string model;           // a folder in the diffusers layout
+  std::string transformer;     // file of its transformer's weights; empty: the folder's own
   std::string device = "cpu";  // "cpu", "cuda", "cuda:1"
   // Of activations: auto, float32, float16 or bfloat16. auto is float32 on the CPU, bfloat16 elsewhere.
   std::string dtype = "auto";
@@ -37,6 +39,9 @@ struct ImagePipelineOptions {
   nn::RankWorld* ranks =
       nullptr;  // who computes the transformer together, borrowed; null: this process alone
 };
+
+// The model's folder, with what stands for its transformer.
+DiffusersFolder open_image_folder(const ImagePipelineOptions& options);
 
 // Loads the model; for those who run jobs themselves. Throws Error as open_text_pipeline does.
 std::shared_ptr<const diffusion::ImagePipeline> load_image_model(const ImagePipelineOptions& options);

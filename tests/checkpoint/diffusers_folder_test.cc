@@ -57,6 +57,48 @@ TEST(DiffusersFolderTest, SettingsAtTheRootSpeakForTheTransformersAlone) {
   EXPECT_EQ(pipeline.component("vae")->config(), json::object());
 }
 
+const std::filesystem::path kTinyGguf =
+    std::filesystem::path(QUAVER_TEST_DATA) / "golden/diffusion/flux_gguf/flux-tiny-mixed.gguf";
+
+TEST(DiffusersFolderTest, OneGgufStandsForTheWeightsOfAComponentWithoutOthers) {
+  ScratchFolder folder;
+  write_two_parts(folder);
+  const std::filesystem::path transformer = folder.path() / "transformer";
+  const auto tensors = [&] {
+    return DiffusersFolder::open(folder.path()).component("transformer")->tensors().size();
+  };
+  std::filesystem::copy_file(kTinyGguf, transformer / "a.gguf");
+  EXPECT_EQ(tensors(), 1u);  // the folder's own weights win
+  std::filesystem::remove(transformer / "diffusion_pytorch_model.safetensors");
+  folder.write("transformer/config.json", R"({"x": 1, "quantization_config": {"bits": 4}})");
+  const auto files = DiffusersFolder::open(folder.path()).component("transformer");
+  EXPECT_EQ(files->config(), (json{{"x", 1}}));
+  EXPECT_EQ(files->metadata("general.architecture"), "flux");
+  EXPECT_EQ(files->stored_type("double_blocks.0.img_attn.qkv.weight"), DType::kQ5_0);
+  EXPECT_EQ(files->find("double_blocks.0.img_attn.qkv.weight")->dtype, DType::kBF16);
+  std::filesystem::copy_file(kTinyGguf, transformer / "b.gguf");
+  EXPECT_THAT(catch_error([&] { tensors(); }).message, HasSubstr("holds several .gguf files"));
+}
+
+TEST(DiffusersFolderTest, AFileCanBeNamedInPlaceOfAComponentsWeights) {
+  ScratchFolder folder;
+  write_two_parts(folder);
+  DiffusersFolder pipeline = DiffusersFolder::open(folder.path());
+  pipeline.use_file("transformer", kTinyGguf);
+  EXPECT_GT(pipeline.component("transformer")->tensors().size(), 40u);
+  EXPECT_EQ(pipeline.component("vae")->tensors().size(), 1u);
+  folder.write("b.safetensors", one_tensor("b"));
+  pipeline.use_file("transformer", folder.path() / "b.safetensors");
+  EXPECT_EQ(pipeline.component("transformer")->tensors().at(0).name, "b");
+  EXPECT_THAT(catch_error([&] { pipeline.use_file("transformer", folder.path() / "none.gguf"); }).message,
+              HasSubstr("none.gguf: is no file"));
+  EXPECT_THAT(catch_error([&] { pipeline.use_file("unet", kTinyGguf); }).message, HasSubstr("unet"));
+  folder.write("t.ckpt", "x");
+  pipeline.use_file("transformer", folder.path() / "t.ckpt");
+  EXPECT_THAT(catch_error([&] { pipeline.component("transformer"); }).message,
+              HasSubstr("a file of weights is .gguf or .safetensors"));
+}
+
 TEST(DiffusersFolderTest, AComponentsOwnSettingsWin) {
   ScratchFolder folder;
   write_two_parts(folder);

@@ -149,7 +149,7 @@ def write_lpips_weights(path):
 
 def test_lpips_where_its_weights_are(run, tmp_path):
     write_lpips_weights(tmp_path / "quaver" / "lpips" / "all.safetensors")
-    job = ["compare", *FAST[:-2], 1, "--quiet", "--prompt", PROMPTS[0], "--candidate-quantization", "int4", "--max-lpips", 1e-9]
+    job = ["compare", *FAST[:-2], 1, "--quiet", "--max-sequence-length", 32, "--prompt", PROMPTS[0], "--candidate-quantization", "int4", "--max-lpips", 1e-9]
     refused = run(*job, status=2, env={"XDG_CACHE_HOME": str(tmp_path / "none")})
     assert "--max-lpips needs weights: give --lpips-weights" in refused.stderr
     for where in ({"XDG_CACHE_HOME": str(tmp_path)}, {}):
