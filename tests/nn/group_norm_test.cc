@@ -12,9 +12,9 @@
 namespace quaver::nn {
 namespace {
 
-constexpr int64_t kBatch = 2, kChannels = 12, kGroups = 3, kRows = 5, kCols = 7;
+constexpr int64_t kBatch = 2, kChannels = 12, kGroups = 3, kPictureRows = 5, kPictureCols = 7;
 constexpr double kGroupEps = 0.01;
-constexpr double kGroupSize = kChannels / kGroups * kRows * kCols;
+constexpr double kGroupSize = kChannels / kGroups * kPictureRows * kPictureCols;
 
 struct GroupNormTest : testing::Test {
   GroupNormTest() {
@@ -32,7 +32,7 @@ struct GroupNormTest : testing::Test {
     return normed.view(x_.sizes()) * weight_.to(at::kDouble).view({1, -1, 1, 1}) +
            bias_.to(at::kDouble).view({1, -1, 1, 1});
   }
-  at::Tensor x_ = randn({kBatch, kChannels, kRows, kCols}, 1) * 2 + 1;
+  at::Tensor x_ = randn({kBatch, kChannels, kPictureRows, kPictureCols}, 1) * 2 + 1;
   at::Tensor weight_ = randn({kChannels}, 2), bias_ = randn({kChannels}, 3);
   MemoryCheckpoint checkpoint_;
   c10::InferenceMode no_gradients_;

@@ -12,7 +12,7 @@
 namespace quaver::nn {
 namespace {
 
-constexpr int64_t kBatch = 2, kHeadDim = 8;
+constexpr int64_t kJointBatch = 2, kJointHeadDim = 8;
 
 struct TokenCase {
   std::vector<int64_t> tokens;  // of each rank
@@ -27,7 +27,7 @@ TEST(JointAttention, F123RanksThatDivideTokensAttendAsOne) {
   for (const auto& [tokens, heads] : kTokenCases) {
     const int64_t total = std::accumulate(tokens.begin(), tokens.end(), int64_t{0});
     const auto random = [&, heads = heads](uint64_t seed) {
-      return randn({kBatch, total, heads, kHeadDim}, seed);
+      return randn({kJointBatch, total, heads, kJointHeadDim}, seed);
     };
     const at::Tensor q = random(1), k = random(2), v = random(3), want = joint_attention(q, k, v);
     run_on_ranks(static_cast<int64_t>(tokens.size()), [&, tokens = tokens](const RankGroup* group) {
@@ -37,7 +37,7 @@ TEST(JointAttention, F123RanksThatDivideTokensAttendAsOne) {
       const at::Tensor got = joint_attention(part(q), part(k), part(v), {group, tokens});
       ASSERT_EQ(got.sizes(), part(want).sizes());
       if (*own == 0) return;
-      EXPECT_TRUE(near(got, part(want), static_cast<double>(total + kHeadDim)));
+      EXPECT_TRUE(near(got, part(want), static_cast<double>(total + kJointHeadDim)));
     });
   }
 }
