@@ -120,6 +120,8 @@ void bind_image_options(py::module_& module) {
       .def_readwrite("quantization", &Options::quantization)
       .def_readwrite("cache", &Options::cache)
       .def_readwrite("vae_tiling", &Options::vae_tiling)
+      .def_readwrite("offload", &Options::offload)
+      .def_readwrite("memory_limit", &Options::memory_limit)
       .def("set_adapters", &set_adapters, py::arg("path"), py::arg("scale"), py::arg("modules"));
 }
 
@@ -132,6 +134,7 @@ void bind_text_options(py::module_& module) {
       .def_readwrite("dtype", &Options::dtype)
       .def_readwrite("kv_cache_dtype", &Options::kv_cache_dtype)
       .def_readwrite("kv_cache_memory", &Options::kv_cache_memory)
+      .def_readwrite("memory_limit", &Options::memory_limit)
       .def_readwrite("max_model_len", &Options::max_model_len)
       .def_readwrite("max_num_seqs", &Options::max_num_seqs)
       .def_readwrite("max_num_batched_tokens", &Options::max_num_batched_tokens)

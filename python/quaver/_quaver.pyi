@@ -160,6 +160,8 @@ class ImageOptions:
     quantization: str
     cache: str
     vae_tiling: bool
+    offload: bool
+    memory_limit: str
     def __init__(self) -> None: ...
     def set_adapters(self, path: str, scale: Optional[float], modules: dict[str, str]) -> None: ...
 
@@ -169,6 +171,7 @@ class TextOptions:
     dtype: str
     kv_cache_dtype: str
     kv_cache_memory: int
+    memory_limit: str
     max_model_len: int
     max_num_seqs: int
     max_num_batched_tokens: int

@@ -27,6 +27,7 @@ class _Option:
 _OPTIONS = {
     "device": _Option("str"), "dtype": _Option("str"), "quantization": _Option("str"), "strict_activations": _Option("bool"),
     "max_num_seqs": _Option("int"),
+    "memory_limit": _Option("str"), "offload": _Option("bool", _IMAGE),
     "cache": _Option("str", _IMAGE), "vae_use_tiling": _Option("bool", _IMAGE, "vae_tiling"),
     "kv_cache_dtype": _Option("str", _TEXT), "kv_cache_memory": _Option("int", _TEXT), "max_model_len": _Option("int", _TEXT),
     "max_num_batched_tokens": _Option("int", _TEXT), "block_size": _Option("int", _TEXT),
@@ -34,7 +35,8 @@ _OPTIONS = {
     "tie_embeddings": _Option("bool", _TEXT),
 }
 # Read into one of the above.
-_SPELLINGS = ("cache_backend", "cache_config", "diffusion_batch_size", "output_modalities")
+_OFFLOAD = ("enable_cpu_offload", "enable_layerwise_offload")
+_SPELLINGS = ("cache_backend", "cache_config", "diffusion_batch_size", "output_modalities", *_OFFLOAD)
 _LORA = ("lora_path", "lora_scale", "lora_modules")
 _WITHOUT_EFFECT = {
     "stage_init_timeout": "the model loads in this process, however long it takes",
@@ -46,7 +48,7 @@ _WITHOUT_EFFECT = {
 # Name and the values that ask for nothing.
 _NOT_YET: dict[str, tuple[Any, ...]] = {
     "async_chunk": (False,), "deploy_config": (), "stage_overrides": (), "strategy_config": (), "parallel_config": (),
-    "quantization_config": (), "enable_cpu_offload": (False,), "enable_layerwise_offload": (False,), "step_execution": (False,),
+    "quantization_config": (), "step_execution": (False,),
     "request_batch_max_wait_ms": (0,), "boundary_ratio": (), "flow_shift": (), "diffusion_load_format": ("default",),
     "model_class_name": (),
 }
@@ -104,6 +106,9 @@ def _respelled(given: dict[str, Any], makes: str) -> dict[str, Any]:
         given["dtype"] = str(given["dtype"]).removeprefix("torch.")
     if isinstance(given.get("device"), torch.device):
         given["device"] = str(given["device"])
+    asked = [checked(name, given.pop(name), "bool") for name in _OFFLOAD if name in given]
+    if any(asked):  # they are one here
+        given["offload"] = True
     batch = given.pop("diffusion_batch_size", None)
     if batch is not None and given.setdefault("max_num_seqs", batch) != batch:
         raise ValueError(f"diffusion_batch_size is {batch}, but max_num_seqs is {given['max_num_seqs']}")

@@ -19,7 +19,7 @@ from quaver import Omni, OmniDiffusionSamplingParams, SamplingParams
     ({"cache_backend": "tea_cache", "cache_config": {"warm": 1}}, NotImplementedError, "'warm'; this version knows 'rel_l1_thresh'"),
     ({"cache_config": {}}, ValueError, "needs cache_backend"),
     ({"offload": 1}, TypeError, "offload is 1, expected bool"),
-    ({"memory_limit": "10MiB", "enable_cpu_offload": True}, RuntimeError, "on cpu .weights.*--memory-limit allows 10.0 MiB"),
+    ({"memory_limit": "10MiB", "enable_cpu_offload": True, "enable_layerwise_offload": False}, RuntimeError, "on cpu .weights.*--memory-limit allows 10.0 MiB"),
     ({"output_modalities": ["text"]}, ValueError, "this model makes image"),
     ({"lora_scale": 0.5}, ValueError, "lora_scale needs lora_path"),
     ({"lora_modules": ["a"]}, TypeError, r"lora_modules is \['a'\], expected a dict"),
@@ -27,6 +27,11 @@ from quaver import Omni, OmniDiffusionSamplingParams, SamplingParams
 def test_keywords_of_the_model(options, error, words):
     with pytest.raises(error, match=words):
         Omni(SHAPES, **options)
+
+
+def test_offload_by_any_name_has_no_effect_on_the_cpu(capfd):
+    with Omni(SHAPES, enable_cpu_offload=True, enable_layerwise_offload=False):
+        assert "--offload has no effect" in capfd.readouterr().err
 
 
 def test_keywords_without_effect_are_told(caplog):
