@@ -82,7 +82,8 @@ RankProcesses::~RankProcesses() {
   closing_ = true;
   {
     std::unique_lock lock(mutex_);
-    if (!ended_.wait_for(lock, std::chrono::seconds(5), [&] { return living_.empty(); }))
+    killing_ = !ended_.wait_for(lock, std::chrono::seconds(5), [&] { return living_.empty(); });
+    if (killing_)
       for (const pid_t pid : living_) ::kill(pid, SIGKILL);
   }
   for (std::thread& watcher : watchers_) watcher.join();
@@ -92,7 +93,7 @@ void RankProcesses::watch(pid_t pid, size_t rank) {
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
-  if (!closing_ && WIFSIGNALED(status))
+  if (!killing_ && WIFSIGNALED(status))
     log_error("rank ", rank, " (process ", pid, ") was ended by signal ", WTERMSIG(status), ", ",
               ::strsignal(WTERMSIG(status)));
   if (!all_here_ && !closing_) {

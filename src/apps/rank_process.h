@@ -33,7 +33,7 @@ class RankProcesses {
  private:
   void watch(pid_t pid, size_t rank);
 
-  std::atomic<bool> all_here_{false}, closing_{false};
+  std::atomic<bool> all_here_{false}, closing_{false}, killing_{false};
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<pid_t> living_;
