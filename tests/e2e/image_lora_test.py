@@ -46,6 +46,12 @@ def test_over_weights_that_are_rounded_while_loading(draw):
     assert draw("--quantization", "int4", "--lora", STYLE)[0] not in (rounded, draw("--lora", STYLE)[0])
 
 
+@pytest.mark.parametrize("flag", ["--tensor-parallel-size", "--ulysses-degree"])
+def test_ranks_compute_their_share_of_an_adapter(draw, flag):
+    alone, shared = (draw("--lora", STYLE, *flags)[0] for flags in ((), (flag, 2)))
+    assert max(abs(a - b) for a, b in zip(alone, shared, strict=True)) <= 1  # of 255; sums in another order
+
+
 def test_what_is_no_lora_of_this_model_is_one_sentence(run, tmp_path):
     pickle = tmp_path / "style.safetensors"
     pickle.write_bytes(b"PK\x03\x04 not a safetensors file")
