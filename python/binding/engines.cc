@@ -4,6 +4,7 @@
 #include "apps/lora_flags.h"
 #include "apps/model_argument.h"
 #include "apps/picture_flags.h"
+#include "apps/ranks.h"
 #include "binding/bindings.h"
 #include "binding/mailbox.h"
 #include "checkpoint/diffusers_folder.h"
@@ -36,7 +37,9 @@ auto unlocked(Work work) {
 template <class P>
 class Engine {
  public:
-  explicit Engine(std::shared_ptr<P> pipeline) : pipeline_(std::move(pipeline)) {}
+  // `support` is what the pipeline borrows: let go after it.
+  explicit Engine(std::shared_ptr<P> pipeline, std::shared_ptr<void> support = nullptr)
+      : pipeline_(std::move(pipeline)), support_(std::move(support)) {}
   ~Engine() { close(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -54,20 +57,44 @@ class Engine {
     if (std::shared_ptr<P> pipeline = std::move(pipeline_)) {
       py::gil_scoped_release release;
       pipeline.reset();
+      support_.reset();
     }
   }
 
  private:
   std::shared_ptr<P> pipeline_;
+  std::shared_ptr<void> support_;
 };
 
 using ImageEngine = Engine<pipeline::ImagePipeline>;
 using TextEngine = Engine<pipeline::TextPipeline>;
 
-std::unique_ptr<ImageEngine> open_images(ImagePipelineOptions options) {
+ImagePipelineOptions completed(ImagePipelineOptions options, apps::Ranks* ranks) {
   if (!options.quantization.empty()) options.rounding = quantize::online_rounding;
-  std::shared_ptr<pipeline::ImagePipeline> opened = unlocked([&] { return open_image_pipeline(options); });
-  return std::make_unique<ImageEngine>(std::move(opened));
+  if (ranks != nullptr) {
+    options.ranks = ranks->world();
+    options.device = ranks->device();
+  }
+  return options;
+}
+
+std::unique_ptr<ImageEngine> open_images(const ImagePipelineOptions& options,
+                                         std::shared_ptr<apps::Ranks> ranks) {
+  std::shared_ptr<pipeline::ImagePipeline> opened =
+      unlocked([&] { return open_image_pipeline(completed(options, ranks.get())); });
+  return std::make_unique<ImageEngine>(std::move(opened), std::move(ranks));
+}
+
+std::shared_ptr<apps::Ranks> join_ranks(int64_t cfg, int64_t tensor, int64_t ulysses,
+                                        const std::string& device) {
+  return unlocked([&] {
+    return std::make_shared<apps::Ranks>(
+        apps::RankFlags{.sizes = {.cfg = cfg, .tensor = tensor, .ulysses = ulysses}}, device);
+  });
+}
+
+void follow_leader(apps::Ranks& ranks, const ImagePipelineOptions& options) {
+  unlocked([&] { apps::follow(completed(options, &ranks)); });
 }
 
 std::unique_ptr<TextEngine> open_text(TextPipelineOptions options) {
@@ -149,13 +176,20 @@ void bind_text_options(py::module_& module) {
 
 void bind_image_engine(py::module_& module) {
   py::class_<ImageEngine>(module, "ImageEngine")
-      .def(py::init(&open_images), py::arg("options"))
+      .def(py::init(&open_images), py::arg("options"), py::arg("ranks") = nullptr)
       .def("submit", &submit_pictures, py::arg("request"), py::arg("mailbox"))
       .def("abort", &ImageEngine::abort, py::arg("request_id"))
       .def("close", &ImageEngine::close)
       .def_property_readonly("healthy", &ImageEngine::healthy)
       .def_property_readonly("default_steps",
                              [](const ImageEngine& self) { return self.live()->facts().defaults.steps; });
+}
+
+void bind_ranks(py::module_& module) {
+  py::class_<apps::Ranks, std::shared_ptr<apps::Ranks>>(module, "Ranks")
+      .def(py::init(&join_ranks), py::arg("cfg"), py::arg("tensor"), py::arg("ulysses"), py::arg("device"))
+      .def_property_readonly("leads", &apps::Ranks::leads)
+      .def("follow", &follow_leader, py::arg("options"));
 }
 
 void bind_text_engine(py::module_& module) {
@@ -179,6 +213,7 @@ void bind_text_engine(py::module_& module) {
 void bind_engines(py::module_& module) {
   bind_image_options(module);
   bind_text_options(module);
+  bind_ranks(module);
   bind_image_engine(module);
   bind_text_engine(module);
   module.def(

@@ -13,8 +13,9 @@ from ._quaver import QuaverError
 from .async_omni import AsyncOmni
 from .omni import Omni
 from .outputs import CompletionOutput, Logprob, OmniRequestOutput
+from .parallel import DiffusionParallelConfig
 from .sampling import OmniDiffusionSamplingParams, SamplingParams
 
 __version__ = _quaver.__version__
-__all__ = ["AsyncOmni", "CompletionOutput", "Logprob", "Omni", "OmniDiffusionSamplingParams", "OmniRequestOutput", "QuaverError",
-           "SamplingParams"]
+__all__ = ["AsyncOmni", "CompletionOutput", "DiffusionParallelConfig", "Logprob", "Omni", "OmniDiffusionSamplingParams",
+           "OmniRequestOutput", "QuaverError", "SamplingParams"]

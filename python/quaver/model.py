@@ -9,6 +9,7 @@ from typing import Any, Optional, Union
 
 from . import _quaver
 from .options import fill_options
+from .parallel import join
 from .prompts import Prompt, read_prompt
 from .runs import ImageRun, TextRun
 from .sampling import OmniDiffusionSamplingParams, SamplingParams
@@ -73,14 +74,26 @@ def with_adapter(params: Any, lora_request: Any) -> OmniDiffusionSamplingParams:
 
 def _open(path: str, given: Mapping[str, Any]) -> Union[_quaver.ImageEngine, _quaver.TextEngine]:
     if _quaver.makes_pictures(path):
-        images = _quaver.ImageOptions()
-        images.model, images.max_queue = path, _QUEUE
-        fill_options(images, given, "image")
-        return _quaver.ImageEngine(images)
+        return _open_images(path, dict(given))
+    if given.get("parallel_config") is not None:
+        raise ValueError("parallel_config is for models of pictures, and this one makes text")
     text = _quaver.TextOptions()
     text.model, text.max_queue = path, _QUEUE
     fill_options(text, given, "text")
     return _quaver.TextEngine(text)
+
+
+def _open_images(path: str, given: dict[str, Any]) -> _quaver.ImageEngine:
+    """Of several processes the first gets the engine; the others help it from here, and end when it does."""
+    images = _quaver.ImageOptions()
+    images.model, images.max_queue = path, _QUEUE
+    parallel = given.pop("parallel_config", None)
+    fill_options(images, given, "image")
+    ranks = join(parallel, images.device)
+    if ranks is not None and not ranks.leads:
+        ranks.follow(images)
+        raise SystemExit(0)
+    return _quaver.ImageEngine(images, ranks)
 
 
 def _for_one_stage(params: Any) -> Any:

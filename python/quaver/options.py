@@ -47,7 +47,7 @@ _WITHOUT_EFFECT = {
 }
 # Name and the values that ask for nothing.
 _NOT_YET: dict[str, tuple[Any, ...]] = {
-    "async_chunk": (False,), "deploy_config": (), "stage_overrides": (), "strategy_config": (), "parallel_config": (),
+    "async_chunk": (False,), "deploy_config": (), "stage_overrides": (), "strategy_config": (),
     "quantization_config": (), "step_execution": (False,),
     "request_batch_max_wait_ms": (0,), "boundary_ratio": (), "flow_shift": (), "diffusion_load_format": ("default",),
     "model_class_name": (),
@@ -59,7 +59,7 @@ _CACHES = {"tea_cache": ("teacache", "rel_l1_thresh"), "teacache": ("teacache", 
 
 def fill_options(options: Any, given: Mapping[str, Any], makes: str) -> None:
     """`options` is the engine's. TypeError, ValueError or NotImplementedError name the keyword at fault; None is the default."""
-    known = (*_OPTIONS, *_SPELLINGS, *_LORA, *_WITHOUT_EFFECT, *_NOT_YET)
+    known = (*_OPTIONS, *_SPELLINGS, *_LORA, *_WITHOUT_EFFECT, *_NOT_YET, "parallel_config")
     for name in given:
         if name not in known:
             raise unknown_name("Omni", name, known)

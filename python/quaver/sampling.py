@@ -11,7 +11,7 @@ from typing import Any, Optional, TypeVar, Union
 import torch
 
 _INT_BITS = {"int": 64, "int32": 32}
-_Params = TypeVar("_Params", bound="_ParamsBase")
+_Params = TypeVar("_Params", bound="ParamsBase")
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> TypeError:
@@ -34,7 +34,8 @@ def checked(name: str, value: Any, kind: str) -> Any:
     raise TypeError(f"{name} is {value!r}, expected {kind}")
 
 
-class _ParamsBase:
+class ParamsBase:
+    """Of dataclasses whose fields users fill in, by name or in a dict."""
     @classmethod
     def of(cls: type[_Params], given: Any) -> _Params:
         """From an object of the class, a dict of its fields, or None."""
@@ -43,7 +44,7 @@ class _ParamsBase:
         if isinstance(given, cls):
             return given
         if not isinstance(given, Mapping):
-            raise TypeError(f"sampling parameters are {type(given).__name__}, expected {cls.__name__} or a dict of its fields")
+            raise TypeError(f"parameters are {type(given).__name__}, expected {cls.__name__} or a dict of its fields")
         names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
         for name in given:
             if name not in names:
@@ -73,7 +74,7 @@ _PICTURE_FIELDS = {"height": "int", "width": "int", "num_inference_steps": "int"
 
 
 @dataclasses.dataclass
-class OmniDiffusionSamplingParams(_ParamsBase):
+class OmniDiffusionSamplingParams(ParamsBase):
     """None takes the model's default. What this version does not know yet is refused unless it has its default."""
     height: Optional[int] = None  # pixels; honoured exactly, or the request fails with the nearest legal sizes
     width: Optional[int] = None
@@ -170,7 +171,7 @@ TEXT_FIELDS = {"temperature": "float", "top_p": "float", "top_k": "int32", "min_
 
 
 @dataclasses.dataclass
-class SamplingParams(_ParamsBase):
+class SamplingParams(ParamsBase):
     """vLLM's names and defaults."""
     n: int = 1
     presence_penalty: float = 0.0

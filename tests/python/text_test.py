@@ -93,6 +93,8 @@ def test_all_that_the_context_holds(writer):
 def test_options_of_text_models(smollm2):
     with pytest.raises(ValueError, match="cache is for models of pictures"):
         Omni(smollm2, cache="teacache")
+    with pytest.raises(ValueError, match="parallel_config is for models of pictures"):
+        Omni(smollm2, parallel_config={})
     with Omni(smollm2, max_model_len=64, dtype="bfloat16", kv_cache_dtype="fp8", enable_prefix_caching=False) as omni:
         assert omni.generate(PROMPT, {"max_tokens": 2}, use_tqdm=False)[0].outputs[0].finish_reason == "length"
         assert omni.generate(PROMPT, use_tqdm=False)[0].metrics["completion_tokens"] == 16
