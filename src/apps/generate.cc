@@ -100,10 +100,28 @@ void add_picture_job_flags(CLI::App& app, GenerateFlags& flags) {
   add_rank_flags(app, flags.ranks);
   add_switch(app, "quiet", flags.picture.quiet, "no progress; print the paths alone");
   group_under(app, kForPictures,
-              {"output", "negative-prompt", "size", "width", "height", "num-inference-steps",
-               "guidance-scale", "true-cfg-scale", "num-images-per-prompt", "max-sequence-length", "image",
-               "mask-image", "strength", "lora", "lora-path", "lora-scale", "cache", "transformer", "offload",
-               "vae-use-tiling", "vae-use-slicing", "quiet"});
+              {"output",
+               "negative-prompt",
+               "size",
+               "width",
+               "height",
+               "num-inference-steps",
+               "guidance-scale",
+               "true-cfg-scale",
+               "num-images-per-prompt",
+               "max-sequence-length",
+               "image",
+               "mask-image",
+               "strength",
+               "lora",
+               "lora-path",
+               "lora-scale",
+               "cache",
+               "transformer",
+               "offload",
+               "vae-use-tiling",
+               "vae-use-slicing",
+               "quiet"});
 }
 
 }  // namespace

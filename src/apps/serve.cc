@@ -40,8 +40,8 @@ void group_flags(CLI::App& app) {
                "max-num-batched-tokens", "block-size", "enable-prefix-caching", "enable-chunked-prefill",
                "max-logprobs", "tool-call-parser", "trust-request-chat-template"});
   group_under(app, kForPictures,
-              {"cache", "transformer", "vae-use-tiling", "vae-use-slicing", "offload", "max-generated-image-size", "lora",
-               "lora-path", "lora-scale", "lora-modules"});
+              {"cache", "transformer", "vae-use-tiling", "vae-use-slicing", "offload",
+               "max-generated-image-size", "lora", "lora-path", "lora-scale", "lora-modules"});
 }
 
 server::Server* g_server = nullptr;

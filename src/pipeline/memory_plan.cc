@@ -16,7 +16,7 @@ constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
 
 std::string row_text(const std::string& name, int64_t bytes, const char* note = "") {
   std::array<char, 120> line;
-  std::snprintf(line.data(), line.size(), "\n  %-24s %10s%s", name.c_str(), bytes_text(bytes).c_str(), note);
+  std::snprintf(line.data(), line.size(), "\n  %-30s %10s%s", name.c_str(), bytes_text(bytes).c_str(), note);
   return line.data();
 }
 

@@ -120,8 +120,11 @@ class Counter {
       out_.rest += static_cast<int64_t>(checkpoint_.stored_bytes(tensor));
       return;
     }
+    const bool table = is_table(tensor);
+    // Under two names there is one table still.
+    if (table && !tables_.insert(tensor.shape).second) return;
     // Experts of a block may be one tensor.
-    const bool table = is_table(tensor), matrix = tensor.shape.size() == 2 || tensor.shape.size() == 3;
+    const bool matrix = tensor.shape.size() == 2 || tensor.shape.size() == 3;
     const auto stored = static_cast<int64_t>(tensor.size_bytes);
     const int64_t converted = bytes_in(values_of(tensor), options_.compute_dtype);
     const int64_t held = matrix && kernels_ ? stored : converted;
@@ -143,6 +146,7 @@ class Counter {
   std::map<std::string, Sample> samples_;
   std::map<int64_t, int64_t> block_;
   std::set<std::string, std::less<>> counted_;
+  std::set<std::vector<int64_t>> tables_;
 };
 
 }  // namespace
