@@ -105,7 +105,7 @@ def tiny_files():
         add(f"transformer.transformer_blocks.0.{layer}", KOHYA, 2, *double[layer])
     add = file("kohya", 5, convert=kohya)
     for n, (layer, (o, i)) in enumerate(first_double.items()):
-        add(f"lora_unet_double_blocks_0_{layer.replace('.', '_')}", KOHYA, 2, o, i, alpha=None if n % 3 == 0 else 1, dtype=torch.float32 if n % 2 else torch.bfloat16)
+        add(f"lora_unet_double_blocks_0_{layer.replace('.', '_')}", KOHYA, 2, o, i, alpha=None if n % 3 == 0 else 1, dtype=torch.float32 if n == 4 else torch.bfloat16)
     for layer, (o, i) in first_single.items():
         add(f"lora_unet_single_blocks_1_{layer.replace('.', '_')}", KOHYA, 4, o, i, alpha=8)
     add = file("kohya_outer", 6, convert=kohya)
@@ -185,12 +185,6 @@ def make_velocities():
     pipe.set_adapters(["diffusers", "kohya"], [0.5, -1.5])
     out["two"] = velocity()
     save_file(out, HERE / "velocities.safetensors")
-
-
-def merge(encoder, tensors, prefix, layer, ends, scale):
-    key = prefix + layer
-    down, up = tensors[f"{key}.{ends[0]}"].float(), tensors[f"{key}.{ends[1]}"].float()
-    encoder.get_submodule(layer.replace("_", ".") if "." not in layer else layer).weight.data += scale * up @ down
 
 
 @torch.no_grad()
