@@ -67,7 +67,9 @@ class Pass {
     }
     const at::Tensor failed =
         at::full({1}, error ? 1.0 : 0.0, at::TensorOptions().dtype(at::kFloat).device(world_.device()));
-    if (world_.all().all_reduce(failed).item<double>() > 0) return false;
+    const at::Tensor failures = world_.all().all_reduce(failed);
+    world_.settle();  // within the time that ranks wait, which item() does not heed
+    if (failures.item<double>() > 0) return false;
     if (input_) out = joined(part);
     return true;
   }
@@ -77,6 +79,7 @@ class Pass {
     if (world_.tensor_ranks()) x = world_.tensor_ranks()->all_reduce(x);
     if (world_.sequence_ranks()) x = world_.sequence_ranks()->all_reduce(x);
     if (world_.cfg_ranks() && all_take_part_) x = world_.cfg_ranks()->all_reduce(x);
+    world_.settle();
     return x;
   }
 

@@ -1,4 +1,7 @@
 // Groups of ranks over NCCL, in builds that have its header.
+#ifndef USE_C10D_NCCL
+#define USE_C10D_NCCL  // as torch's own files are compiled
+#endif
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 

@@ -39,6 +39,7 @@ RankLeader::RankLeader(const RankStore& store, int64_t size, bool local) {
     --missing;
   }
   for (std::optional<MessageSocket>& socket : come) followers_.push_back({.socket = std::move(*socket)});
+  tell("");  // all are here: what follows has limits of time
   watcher_ = std::thread([this] { watch(); });
 }
 
@@ -142,6 +143,7 @@ RankFollower::RankFollower(const RankStore& store, int64_t rank, const std::stri
     : socket_(MessageSocket::connect(
           host, static_cast<uint16_t>(number_in(store.impl().store->get_to_str(kPortKey))), kStart)) {
   socket_.send(cat(kHello, rank));
+  hear();
 }
 
 std::string RankFollower::hear() const {

@@ -69,7 +69,7 @@ class RankLeader {
 // The side of every other rank.
 class RankFollower {
  public:
-  // Waits for rank 0, which is at `host`.
+  // Waits for rank 0, which is at `host`, and until all others have come to it.
   RankFollower(const RankStore& store, int64_t rank, const std::string& host);
 
   // Waits without limit. Error(kUnavailable) when rank 0 has gone.
