@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -60,6 +61,9 @@ c10::intrusive_ptr<c10d::TCPStore> open_tcp_store(const std::string& host,
 }  // namespace
 
 RankStore RankStore::of_threads() {
+  // c10d's recorder of collectives is one for the process, and ranks that call it at once break its tables
+  // (torch 2.11: FlightRecorder::recordWithResetEnabled). It is made, or not, at the first collective.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
   return RankStore(std::make_shared<const Impl>(Impl{.store = c10::make_intrusive<c10d::HashStore>()}));
 }
 
