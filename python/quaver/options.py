@@ -102,7 +102,7 @@ def _respelled(given: dict[str, Any], makes: str) -> dict[str, Any]:
     modalities = given.pop("output_modalities", None) or [makes]
     if list(modalities) != [makes]:
         raise ValueError(f"output_modalities is {modalities!r}, and this model makes {makes}")
-    if isinstance(given.get("dtype"), torch.dtype):
+    if isinstance(given.get("dtype"), (torch.dtype, str)):  # "torch.float32" too
         given["dtype"] = str(given["dtype"]).removeprefix("torch.")
     if isinstance(given.get("device"), torch.device):
         given["device"] = str(given["device"])

@@ -35,7 +35,7 @@ def test_offload_by_any_name_has_no_effect_on_the_cpu(capfd):
 
 
 def test_keywords_without_effect_are_told(caplog):
-    with Omni(SHAPES, enforce_eager=True, vae_use_slicing=True, deploy_config=None, request_batch_max_wait_ms=0):
+    with Omni(SHAPES, dtype="torch.float32", enforce_eager=True, vae_use_slicing=True, deploy_config=None, request_batch_max_wait_ms=0):
         assert "enforce_eager has no effect" in caplog.text and "vae_use_slicing has no effect" in caplog.text
 
 

@@ -178,7 +178,7 @@ def test_a_closed_model_says_so():
     threading.Timer(0.3, omni.close).start()
     assert [output.error for output in outputs] == ["the request was aborted"] * 2
     with pytest.raises(QuaverError, match="this model is closed"):
-        omni.generate(PROMPT)
+        omni.generate(PROMPT, params())
 
 
 def test_what_cannot_be_opened_is_named(tmp_path):
