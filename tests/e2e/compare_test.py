@@ -123,7 +123,7 @@ def test_a_step_cache_is_a_variant(run, tmp_path):
 @pytest.mark.parametrize("flags, words", [
     ([], "nothing to draw: give --prompt"),
     (["--prompt", "a", "--task", "t2v"], "--task: t2v not in {t2i}"),
-    (["--prompt", "a", "--tensor-parallel-size", "2"], "--tensor-parallel-size: 2 not in {1}"),
+    (["--prompt", "a", "--ring-degree", "2"], "--ring-degree: 2 not in {1}"),
     (["--prompt", "a", "--measure-runs", "0"], "--measure-runs is 0, expected 1 or more"),
     (["--prompt", "a", "--model", ROOT / "models"], "this is none: it has no model_index.json"),
 ])
