@@ -82,10 +82,11 @@ void choose_schemes(PlannedModel& model, JobPlan& plan, ProgressSink& progress) 
 }
 
 bool needs_samples(const JobOptions& options, const JobPlan& plan) {
-  return options.method != Method::kRtn || options.fp8_kv_cache ||
-         std::ranges::any_of(plan.in_order, [](const LayerDecision& decision) {
-           return has_static_input_scale(decision.scheme);
-         });
+  const auto is_any = [&](auto&& holds) { return std::ranges::any_of(plan.in_order, holds); };
+  if (options.fp8_kv_cache) return true;
+  if (options.method == Method::kRtn)
+    return is_any([](const LayerDecision& d) { return has_static_input_scale(d.scheme); });
+  return is_any([](const LayerDecision& d) { return d.scheme.bits != 16; });
 }
 
 Recipe make_recipe(const PlannedModel& model, const JobPlan& plan) {

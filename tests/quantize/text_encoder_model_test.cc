@@ -183,8 +183,8 @@ TEST(TextEncoderJobTest, TuningLowersTheLossOfEveryBlock) {
   ASSERT_EQ(blocks.size(), 12u);
   for (size_t i = 7; i < blocks.size(); ++i)
     EXPECT_LT(blocks[i].loss_after, blocks[i].loss_before) << blocks[i].layers.front().name;
-  EXPECT_THAT(calibrations, ElementsAre(HasSubstr("16 inputs"), HasSubstr("text_encoder: "),
-                                        HasSubstr("text_encoder_2: ")));
+  // A component that stays as it is needs no samples.
+  EXPECT_THAT(calibrations, ElementsAre(HasSubstr("text_encoder: "), HasSubstr("text_encoder_2: ")));
 }
 
 std::vector<std::vector<LayerDecision>> decided(const LayerRules& rules) {
