@@ -115,6 +115,7 @@ class IdempotentAnswers::Keeper : public Reply {
   // Keeps the answer, or forgets the key; returns those who wait for it.
   std::vector<std::shared_ptr<Reply>> finish(const HttpResponse& response) {
     std::lock_guard lock(table_->mutex_);
+    if (entry_->answer || entry_->streams) return {};  // said already, as connections have it
     entry_->answer = response;
     entry_->answered = Clock::now();
     if (is_final(response.status)) {

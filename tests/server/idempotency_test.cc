@@ -166,5 +166,23 @@ TEST(F096IdempotencyKey, AJobWithoutAnAnswerIsForgotten) {
   EXPECT_NE(answers->admit(request, std::make_shared<RecordingReply>()), nullptr);
 }
 
+// A handler may fail behind the answer, or in the middle of a stream.
+TEST(F096IdempotencyKey, OnlyTheFirstAnswerCounts) {
+  auto answers = std::make_shared<IdempotentAnswers>(IdempotentAnswers::Limits{.max_count = 1});
+  HttpRequest request;
+  request.method = "POST";
+  for (const bool streams : {false, true}) {
+    request.headers = {{"idempotency-key", streams ? "stream" : "answer"}};
+    auto reply = std::make_shared<RecordingReply>();
+    const std::shared_ptr<Reply> kept = answers->admit(request, reply);
+    streams ? kept->start_stream("text/event-stream") : kept->send({.body = "x"});
+    kept->send({.status = 400, .body = "late"});
+    EXPECT_EQ(reply->sent.size(), streams ? 0u : 1u);
+  }
+  EXPECT_FALSE(replays(*answers, "a"));
+  EXPECT_FALSE(replays(*answers, "b"));  // the older answers make room
+  EXPECT_TRUE(replays(*answers, "b"));
+}
+
 }  // namespace
 }  // namespace quaver::server::testing
