@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <utility>
 
@@ -105,7 +106,11 @@ void RankLeader::watch() {
         entries.push_back({followers_[i].socket.fd(), POLLIN, 0});
         whose.push_back(i);
       }
-    if (entries.empty() || ::poll(entries.data(), entries.size(), -1) < 0) return;
+    if (entries.empty()) return;
+    if (::poll(entries.data(), entries.size(), -1) < 0) {
+      if (errno == EINTR) continue;  // a signal of this process's, SIGTERM for one
+      return;
+    }
     for (size_t i = 0; i < entries.size(); ++i)
       if (entries[i].revents != 0) hear(whose[i]);
   }
