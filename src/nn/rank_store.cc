@@ -2,6 +2,7 @@
 
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
@@ -32,8 +33,10 @@ int listen_on_loopback(uint16_t port) {
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const bool listens =
       ::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && ::listen(fd, 128) == 0;
+  const int problem = errno;
+  if (!listens && fd >= 0) ::close(fd);
   require(listens, ErrorKind::kUnavailable, "can't serve the ranks' store on port ", port, ": ",
-          std::strerror(errno));
+          std::strerror(problem));
   return fd;
 }
 
