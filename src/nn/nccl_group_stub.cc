@@ -6,9 +6,8 @@ namespace quaver::nn {
 
 std::unique_ptr<RankGroup> make_nccl_group(const RankStore&, const RankGroupOptions&) {
   fail(ErrorKind::kUnsupported,
-       "this build of quaver has no NCCL, which ranks on GPUs need: build with QUAVER_CUDA where torch is "
-       "beside "
-       "pip's nvidia-nccl");
+       "this build of quaver has no NCCL, which ranks on GPUs need: "
+       "build with QUAVER_CUDA where torch is beside pip's nvidia-nccl");
 }
 
 }  // namespace quaver::nn

@@ -82,7 +82,7 @@ int64_t batch_size(const ImagePipelineOptions& options) {
   if (diffusion::parse_step_cache(options.cache).kind != Kind::kNone) {
     if (options.max_num_seqs > 1)
       log_warning("max_num_seqs ", options.max_num_seqs,
-                  " has no effect: under a step cache pictures are computed ", "one by one");
+                  " has no effect: under a step cache pictures are computed one by one");
     return 1;
   }
   if (options.max_num_seqs > 0) return options.max_num_seqs;
