@@ -37,9 +37,7 @@ auto unlocked(Work work) {
 template <class P>
 class Engine {
  public:
-  // `support` is what the pipeline borrows: let go after it.
-  explicit Engine(std::shared_ptr<P> pipeline, std::shared_ptr<void> support = nullptr)
-      : pipeline_(std::move(pipeline)), support_(std::move(support)) {}
+  explicit Engine(std::shared_ptr<P> pipeline) : pipeline_(std::move(pipeline)) {}
   ~Engine() { close(); }
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -57,13 +55,11 @@ class Engine {
     if (std::shared_ptr<P> pipeline = std::move(pipeline_)) {
       py::gil_scoped_release release;
       pipeline.reset();
-      support_.reset();
     }
   }
 
  private:
   std::shared_ptr<P> pipeline_;
-  std::shared_ptr<void> support_;
 };
 
 using ImageEngine = Engine<pipeline::ImagePipeline>;
@@ -78,11 +74,19 @@ ImagePipelineOptions completed(ImagePipelineOptions options, apps::Ranks* ranks)
   return options;
 }
 
+// A pipeline borrows its ranks: whoever holds it last lets go of both, of the ranks behind it.
+struct RankedImages {
+  std::shared_ptr<apps::Ranks> ranks;
+  std::unique_ptr<pipeline::ImagePipeline> pipeline;
+};
+
 std::unique_ptr<ImageEngine> open_images(const ImagePipelineOptions& options,
                                          std::shared_ptr<apps::Ranks> ranks) {
-  std::shared_ptr<pipeline::ImagePipeline> opened =
-      unlocked([&] { return open_image_pipeline(completed(options, ranks.get())); });
-  return std::make_unique<ImageEngine>(std::move(opened), std::move(ranks));
+  auto opened = std::make_shared<RankedImages>();
+  opened->ranks = std::move(ranks);
+  unlocked([&] { opened->pipeline = open_image_pipeline(completed(options, opened->ranks.get())); });
+  pipeline::ImagePipeline* images = opened->pipeline.get();
+  return std::make_unique<ImageEngine>(std::shared_ptr<pipeline::ImagePipeline>(std::move(opened), images));
 }
 
 std::shared_ptr<apps::Ranks> join_ranks(int64_t cfg, int64_t tensor, int64_t ulysses,
