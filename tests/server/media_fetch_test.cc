@@ -54,11 +54,8 @@ TEST_F(F068Media, FilesBelowTheFolderAreRead) {
 
 TEST_F(F068Media, WhatLiesElsewhereLooksLikeWhatIsMissing) {
   const std::string missing = refusal(url("open/none.png"));
-  for (const char* name :
-       {"secret", "open/../secret", "open/link.png", "open/%2e%2e/secret", "open", "openly"})
-    if (std::string_view(name) != "open") {
-      EXPECT_EQ(refusal(url(name)), missing) << name;
-    }
+  for (const char* name : {"secret", "open/../secret", "open/link.png", "open/%2e%2e/secret", "openly"})
+    EXPECT_EQ(refusal(url(name)), missing) << name;
   EXPECT_EQ(refusal("file:///etc/hostname"), missing);
   EXPECT_EQ(refusal("file://etc/hostname"), missing);
 }
