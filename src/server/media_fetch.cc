@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <span>
 
@@ -38,7 +39,7 @@ struct Fetched {
   std::string redirect;
 };
 
-Fetched fetch_hop(const std::string& url, const MediaPolicy& policy, const MediaLimits& limits) {
+Fetched fetch_hop(const std::string& url, const MediaPolicy& policy, const MediaLimits& limits, int seconds) {
   const std::string host = hub::host_of(url);
   check_host(host, policy);
   Fetched out;
@@ -48,10 +49,10 @@ Fetched fetch_hop(const std::string& url, const MediaPolicy& policy, const Media
       media_refused(cat(printable(host), " sends more than ", limits.bytes, " bytes"));
     out.bytes.insert(out.bytes.end(), piece.begin(), piece.end());
   };
-  hub::HttpConnection connection(limits.seconds);
+  hub::HttpConnection connection(seconds);
   const hub::HttpReply reply =
       connection.send({.url = url,
-                       .max_seconds = limits.seconds,
+                       .max_seconds = seconds,
                        .may_connect = policy.domains.empty() ? hub::is_public_address : any_address},
                       take);
   out.redirect = reply.redirect;
@@ -61,8 +62,12 @@ Fetched fetch_hop(const std::string& url, const MediaPolicy& policy, const Media
 }
 
 std::vector<std::byte> fetch_remote(std::string url, const MediaPolicy& policy, const MediaLimits& limits) {
+  using std::chrono::seconds, std::chrono::steady_clock;
+  const steady_clock::time_point end = steady_clock::now() + seconds(limits.seconds);
   for (int hop = 0; hop <= limits.redirects; ++hop) {
-    Fetched fetched = fetch_hop(url, policy, limits);
+    const auto left = std::chrono::ceil<seconds>(end - steady_clock::now()).count();
+    if (left < 1) media_refused(cat("it takes more than ", limits.seconds, " seconds"));
+    Fetched fetched = fetch_hop(url, policy, limits, static_cast<int>(left));
     if (fetched.redirect.empty()) return std::move(fetched.bytes);
     url = std::move(fetched.redirect);
   }

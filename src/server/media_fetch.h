@@ -15,14 +15,14 @@ struct MediaPolicy {
 
 struct MediaLimits {
   size_t bytes = size_t{64} << 20;
-  int seconds = 10;  // for a whole answer
+  int seconds = 10;  // for all hops together, to the next whole one
   int redirects = 3;
 };
 
 // Of http, https and file URLs. Every hop of a redirect is held to the policy, at the address that is
 // connected to, so that names that change their minds gain nothing. Throws Error(kInvalidInput): it names the
 // policy and never says what an address that is not allowed would have answered. Blocks for as long as
-// `seconds`, for each hop.
+// `seconds`.
 std::vector<std::byte> fetch_media(const std::string& url, const MediaPolicy& policy,
                                    const MediaLimits& limits = {});
 

@@ -3,12 +3,17 @@
 #include "server/media_fetch.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/error.h"
+#include "base/message_socket.h"
 
 namespace quaver::server {
 namespace {
@@ -88,6 +93,30 @@ TEST_F(F068Media, AListOfHostsIsExact) {
   EXPECT_NE(refusal("http://localhost:1/").find("--allowed-media-domains"), std::string::npos);
   EXPECT_EQ(refusal("http://127.0.0.1:1/").find("--allowed-media-domains"),
             std::string::npos);  // asked, and closed
+}
+
+// Each hop in time, all of them not.
+TEST_F(F068Media, RedirectsShareOneTimeLimit) {
+  policy_.domains = {"127.0.0.1"};
+  const MessageListener listener(true);
+  std::atomic<bool> over{false};
+  std::jthread sender([&] {
+    while (!over) {
+      const MessageSocket asked = listener.accept(std::chrono::seconds(5));
+      char request[4096];
+      EXPECT_GT(::recv(asked.fd(), request, sizeof request, 0), 0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(400));
+      constexpr std::string_view kHop = "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n";
+      ::send(asked.fd(), kHop.data(), kHop.size(), MSG_NOSIGNAL);  // nobody may be there by now
+    }
+  });
+  const auto start = std::chrono::steady_clock::now();
+  const std::string said =
+      refusal(cat("http://127.0.0.1:", listener.port(), "/"), {.seconds = 1, .redirects = 10});
+  over = true;
+  EXPECT_EQ(said.find("redirects"), std::string::npos) << said;
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  MessageSocket::connect("127.0.0.1", listener.port(), std::chrono::seconds(1)).send("x");
 }
 
 }  // namespace
