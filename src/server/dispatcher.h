@@ -20,13 +20,15 @@ class Dispatcher {
   Dispatcher(const ServerOptions& options, ServerState& state)
       : options_(options),
         state_(state),
-        media_workers_(options.media_threads),
-        workers_(options.worker_threads) {}
+        workers_(options.worker_threads),
+        media_workers_(options.media_threads) {}
 
   void operator()(HttpRequest request, std::shared_ptr<Reply> reply);
   void attach(std::shared_ptr<const ServedModel> model);
   std::shared_ptr<const ServedModel> model() const;
   Metrics& metrics() { return metrics_; }
+  // Waits for those who fetch media, for as long as that may take; the requests behind them are dropped.
+  void stop_media() { media_workers_.stop(); }
 
  private:
   void handle(HttpRequest request, const std::shared_ptr<Reply>& reply);
@@ -42,7 +44,7 @@ class Dispatcher {
       std::make_shared<IdempotentAnswers>(IdempotentAnswers::Limits{});
   mutable std::mutex mutex_;
   std::shared_ptr<const ServedModel> model_;
-  Workers media_workers_, workers_;  // last: their tasks use the rest
+  Workers workers_, media_workers_;  // last: their tasks use the rest, those of the media the other ones
 };
 
 }  // namespace quaver::server

@@ -94,6 +94,7 @@ struct Server::Impl {
 
   void stop() {
     std::call_once(stopped, [this] {
+      dispatcher.stop_media();  // or they would ask a model that may be gone after this
       http.stop();
       done = true;
       wakeup.signal();

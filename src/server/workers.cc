@@ -15,9 +15,18 @@ Workers::~Workers() {
   for (std::thread& thread : threads_) thread.join();
 }
 
+void Workers::stop() {
+  std::deque<std::function<void()>> dropped;  // what they hold is released outside of the mutex
+  std::unique_lock lock(mutex_);
+  stopped_ = true;
+  dropped.swap(tasks_);
+  idle_.wait(lock, [this] { return running_ == 0; });
+}
+
 void Workers::run(std::function<void()> task) {
   {
     std::lock_guard lock(mutex_);
+    if (stopped_) return;
     tasks_.push_back(std::move(task));
   }
   changed_.notify_one();
@@ -30,10 +39,12 @@ void Workers::work() {
     if (tasks_.empty()) return;
     auto task = std::move(tasks_.front());
     tasks_.pop_front();
+    ++running_;
     lock.unlock();
     task();
     task = nullptr;  // what it held is released outside of the mutex
     lock.lock();
+    if (--running_ == 0) idle_.notify_all();
   }
 }
 

@@ -16,13 +16,16 @@ class Workers {
   explicit Workers(int threads);
   ~Workers();  // runs what is queued, then joins
   void run(std::function<void()> task);
+  // Waits for the tasks that run; drops those that are queued or come later.
+  void stop();
 
  private:
   void work();
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_, idle_;
   std::deque<std::function<void()>> tasks_;
-  bool stopping_ = false;
+  int running_ = 0;
+  bool stopping_ = false, stopped_ = false;  // no more will come; none is to be run
   std::vector<std::thread> threads_;
 };
 
